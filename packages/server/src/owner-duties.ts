@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import type { BlobReferenceStore } from "@sandpiper/core/blobs/reference-store";
 import { errorText } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
@@ -12,8 +13,12 @@ export interface OwnerDutiesDeps {
   conversations: Pick<Conversations, "adopt" | "adoptStarts" | "release">;
   bash: Pick<Bash, "release">;
   logger: Pick<Logger, "warn">;
-  /** How long current steps may go on when sandboxes are handed over, ms. */
-  graceMs: number;
+  rules: {
+    /** How long current steps may go on when sandboxes are handed over, ms. */
+    graceMs: number;
+    /** Copies from which the files of lost machines are restored. */
+    blobs: Pick<BlobReferenceStore, "get">;
+  };
 }
 
 /** Delay between two attempts to adopt sandboxes, ms. */
@@ -21,15 +26,17 @@ const retryMs = 500;
 
 /** What this server does with the sandboxes that it begins or ceases to own. */
 export function createOwnerDuties(deps: OwnerDutiesDeps): OwnerDuties {
-  const { ownership, sandboxes, conversations, bash, logger, graceMs } = deps;
+  const { ownership, sandboxes, conversations, bash, logger } = deps;
+  const { graceMs, blobs } = deps.rules;
   return {
     async adopt(claimed) {
+      const lost = claimed.filter(({ isMoved }) => isMoved).map(({ id }) => id);
       let ids = claimed.map(({ id }) => id);
       // A sandbox without its state would look as if it did not exist.
       for (; ids.length > 0; ids = ids.filter((id) => ownership.ownerOf(id))) {
         try {
           await sandboxes.adopt(ids);
-          return await conversations.adopt(ids);
+          return await conversations.adopt(ids, await describeLosses(lost, blobs));
         } catch (error) {
           logger.warn(
             { sandboxes: ids, reason: errorText(error) },
@@ -46,4 +53,20 @@ export function createOwnerDuties(deps: OwnerDutiesDeps): OwnerDuties {
     },
     adoptStarts: () => conversations.adoptStarts(),
   };
+}
+
+/** What became of sandboxes whose machine is gone, by id; for the model. */
+async function describeLosses(
+  ids: readonly string[],
+  blobs: Pick<BlobReferenceStore, "get">,
+): Promise<ReadonlyMap<string, string>> {
+  const losses = new Map<string, string>();
+  for (const id of ids) {
+    const kept = await blobs.get(id);
+    const files = kept
+      ? `Its files are those that were kept at ${new Date(kept.keptAt).toISOString().slice(0, 16)}Z: what came later is lost.`
+      : "No copy of its files was kept: it begins anew, with an empty working folder.";
+    losses.set(id, `The machine with the sandbox is gone, and what ran in it has ended. ${files}`);
+  }
+  return losses;
 }

@@ -353,8 +353,8 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
     await callbacks.open();
     if (ownership) {
       opened.push(() => ownership.close());
-      const duties = { ownership, sandboxes, conversations, bash };
-      await ownership.open(createOwnerDuties({ ...duties, logger, graceMs: stepGraceMs }));
+      const rules = { graceMs: stepGraceMs, blobs: store.blobs };
+      await ownership.open(createOwnerDuties({ ownership, sandboxes, conversations, bash, logger, rules }));
       opened.push(() => ownership.drain());
       await checkAddress(describeNode(), { nodes: store.nodes!, logger });
     } else await conversations.adopt("all");

@@ -146,16 +146,14 @@ const notStarted = "The run was interrupted before this tool call began: nothing
 /** Result of an interrupted call, or of one that never began (agent-behaviour.md section 1). */
 export function interruptedResult(
   event: ActionEvent,
-  { begun, output = "" }: { begun: boolean; output?: string },
+  { begun, output = "", loss }: { begun: boolean; output?: string; loss?: string | undefined },
 ): NewRecord {
-  const shown = output && `${outputFollows}${output}`;
+  const shown = loss !== undefined ? ` ${loss}` : output && `${outputFollows}${output}`;
   return toolError(event, begun ? `${interrupted}${shown}` : notStarted);
 }
 
 export function isInterruption(error: string | undefined): boolean {
-  return (
-    error === interrupted || error === notStarted || error?.startsWith(interrupted + outputFollows) === true
-  );
+  return error === notStarted || error?.startsWith(interrupted) === true;
 }
 
 /** Result of a call without an observation. */

@@ -60,12 +60,12 @@ export class Adoption {
    * alone. Never rejects: a part that fails is tried again in the background, and by a use of the
    * conversation.
    */
-  async adopt(scope: SandboxScope): Promise<void> {
+  async adopt(scope: SandboxScope, losses?: ReadonlyMap<string, string>): Promise<void> {
     if (scope !== "all") {
       if (scope.length === 0) return;
       const { custody, contexts, release } = this.#deps.place;
       await release.over(scope);
-      custody.take(scope);
+      custody.take(scope, losses);
       contexts.forget();
     }
     const failed = await this.#attempt(this.#steps, scope);

@@ -72,9 +72,10 @@ export interface Conversations {
   /**
    * Continues what an earlier server, or another one, has left of the conversations in sandboxes:
    * starts, runs, goals and pending messages. What continues already is left alone. Never rejects:
-   * what fails is tried again in the background.
+   * what fails is tried again in the background. `losses`: what became of sandboxes whose machine
+   * was lost; calls that were open in them report it.
    */
-  adopt(scope: SandboxScope): Promise<void>;
+  adopt(scope: SandboxScope, losses?: ReadonlyMap<string, string>): Promise<void>;
   /** Continues starts that have no sandbox yet and whose node has ended. Never rejects. */
   adoptStarts(): Promise<void>;
   /**

@@ -21,6 +21,8 @@ export class Custody {
   readonly #ownership: SandboxOwnership | undefined;
   /** Sandboxes that were released and not adopted again. */
   readonly #released = new Set<string>();
+  /** What became of sandboxes whose machine was lost. */
+  readonly #losses = new Map<string, string>();
   /** What ends the work in a sandbox. */
   readonly #endings = new Map<string, Set<(reason: PlatformError) => void>>();
   /** Called when the store refuses an append, because another node owns the sandbox. */
@@ -78,6 +80,7 @@ export class Custody {
   leave(sandboxIds: Iterable<string>): void {
     for (const id of sandboxIds) {
       this.#released.add(id);
+      this.#losses.delete(id);
       const endings = this.#endings.get(id);
       this.#endings.delete(id);
       for (const end of endings ?? []) end(makeMoved());
@@ -88,8 +91,18 @@ export class Custody {
     }
   }
 
-  take(sandboxIds: Iterable<string>): void {
-    for (const id of sandboxIds) this.#released.delete(id);
+  /** `losses`: what became of those whose machine was lost. */
+  take(sandboxIds: Iterable<string>, losses: ReadonlyMap<string, string> = new Map()): void {
+    for (const id of sandboxIds) {
+      this.#released.delete(id);
+      const loss = losses.get(id);
+      if (loss !== undefined) this.#losses.set(id, loss);
+    }
+  }
+
+  /** What became of a sandbox when its machine was lost, since this server has it. */
+  lossOf(sandboxId: string): string | undefined {
+    return this.#losses.get(sandboxId);
   }
 }
 

@@ -344,8 +344,8 @@ export function createConversations(deps: ConversationsDeps): Conversations {
         await access.requireOwned(userId, id),
         options,
       ),
-    async adopt(scope) {
-      await adoption.adopt(scope);
+    async adopt(scope, losses) {
+      await adoption.adopt(scope, losses);
       isOpen ||= scope === "all";
     },
     adoptStarts: () => adoption.adoptStarts(),

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { copyFile, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
@@ -152,4 +152,34 @@ test("a node is killed right after the request to start: another one starts the 
     );
     expect(messages).toHaveLength(1);
   }
+}, 120_000);
+
+test("a machine is lost: another one continues its conversation, and the open call says what is lost", async () => {
+  const commands = ["echo one > kept.txt", "sleep 600", "ls"];
+  models = await startModelServer(({ index }) =>
+    commands[index] ? reply.toolCalls([terminal(commands[index])]) : finish("Done."),
+  );
+  const one = await startNode();
+  // The other machine has a data folder of its own, and the same vault key.
+  const elsewhere = await mkdtemp(join(tmpdir(), "sandpiper-nodes-"));
+  await copyFile(join(dataDir, "vault.key"), join(elsewhere, "vault.key"));
+  const two = await startServerProcess(elsewhere, {
+    SANDPIPER_DATABASE_URL: database,
+    SANDPIPER_NODE_LOST_AFTER: "5",
+  });
+  nodes.push(two);
+  await useModels(one);
+  const { id, sandboxId } = await startConversation(one.call, "Work");
+  await waitForAction(two, id, commands[1]!);
+  await one.end("SIGKILL");
+  await waitForEnd(two, id);
+  const events = await eventsOf(two, id);
+  expect(events.filter(({ kind }) => kind === "AgentErrorEvent")).toMatchObject([
+    { error: expect.stringMatching(/outcome is unknown.*machine with the sandbox is gone.*begins anew/) },
+  ]);
+  expect(lastOutput(events)).not.toContain("kept.txt");
+  expect((await two.call("GET", `/api/v1/sandboxes?id=${sandboxId}`)).body[0].status).toBe("RUNNING");
+  await removeSandboxes(two.call);
+  await two.end("SIGTERM");
+  await rm(elsewhere, { recursive: true, force: true });
 }, 120_000);

@@ -52,6 +52,8 @@ export interface RunTools {
   mask(): Promise<OutputMask>;
   /** Ids of the open actions that the user approved. */
   approved: ReadonlySet<string>;
+  /** What became of the sandbox when its machine was lost with what ran in it; for the model. */
+  loss: string | undefined;
 }
 
 /**
@@ -289,11 +291,11 @@ export class Run {
     // A finish ends the turn, unless the model had not read the newest message.
     this.#readSeq = state.readSeq;
     const context = await this.#actContext();
-    const { approved } = this.#deps.tools;
+    const { approved, loss } = this.#deps.tools;
     const isUnanswered = ({ id }: ActionEvent) => state.unanswered.has(id) && !approved.has(id);
     const goesOn = ({ tool_name, action }: ActionEvent) => {
-      const tool = context.tools.find(({ name }) => name === tool_name);
-      return tool?.idempotent === true || (action != null && tool?.continues?.(action) === true);
+      const { idempotent, continues } = context.tools.find(({ name }) => name === tool_name) ?? {};
+      return idempotent === true || (loss === undefined && action != null && continues?.(action) === true);
     };
     const canRun = (event: ActionEvent) =>
       event.action && (approved.has(event.id) || (goesOn(event) && !isUnanswered(event)));
@@ -302,7 +304,7 @@ export class Run {
     if (rejected.length > 0) await this.#deps.log.append(rejected);
     const left = open.filter((event) => state.openActions.has(event.tool_call_id));
     for (const event of left)
-      if (!canRun(event)) await this.#deps.log.append([interruptedResult(event, { begun: true })]);
+      if (!canRun(event)) await this.#deps.log.append([interruptedResult(event, { begun: true, loss })]);
     const repeated = new Set(left.map(({ id }) => id).filter((id) => !approved.has(id)));
     await act(left.filter(canRun), { ...context, repeated });
     this.#readSeq = state.seq;

@@ -111,6 +111,7 @@ export function createRuns(deps: RunsDeps): RunServices {
           warm: (signal) => workspace.warmTerminal(() => toolset.tools, signal),
           mask: () => masks.forConversation(row),
           approved,
+          loss: custody.lossOf(row.sandboxId),
         },
       });
     };
