@@ -1,4 +1,5 @@
 import type { MoveProgress } from "../store/move/move-to-postgres.ts";
+import { inertLine } from "./inert.ts";
 import { createPaint } from "./style.ts";
 
 /** How often a terminal shows another number, and another stream a line, ms. */
@@ -21,7 +22,7 @@ export function showProgress(): { onProgress(progress: MoveProgress): void; end(
       if (now - shownAt < interval) return;
       shownAt = now;
       const count = (number: number) => number.toLocaleString("en-US");
-      const line = `${verbs[step]} ${table}: ${count(done)} of ${count(total)} rows`;
+      const line = inertLine(`${verbs[step]} ${table}: ${count(done)} of ${count(total)} rows`);
       process.stderr.write(isTTY ? `\r\x1b[K${paint("dim", line)}` : `${line}\n`);
     },
     end() {

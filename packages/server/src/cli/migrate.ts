@@ -47,8 +47,8 @@ export async function migrate({ dryRun = false }: { dryRun?: boolean }): Promise
     const count = [...rows.values()].reduce((sum, one) => sum + one, 0);
     const done = wasThere ? "has the data of this folder already" : "has a copy of the data folder";
     process.stdout.write(
-      `${describeAddress(url)} ${done}: ${count.toLocaleString("en-US")} rows in ${rows.size} tables, ` +
-        `${logs.toLocaleString("en-US")} logs of conversations. All digests agree.\n${nextSteps(config)}`,
+      `${inertLine(describeAddress(url))} ${done}: ${count.toLocaleString("en-US")} rows in ${rows.size.toLocaleString("en-US")} tables, ` +
+        `${logs.toLocaleString("en-US")} logs of conversations. All digests agree.\n${formatNextSteps(config)}`,
     );
   } finally {
     progress.end();
@@ -75,12 +75,12 @@ async function preview(url: string, source: MoveSource, dataDir: string): Promis
     );
   process.stdout.write(
     state === "used"
-      ? `The database at ${address} has data: it would only be compared.\n`
-      : `The rows would be copied to the empty database at ${address}.\n`,
+      ? `The database at ${inertLine(address)} has data: it would only be compared.\n`
+      : `The rows would be copied to the empty database at ${inertLine(address)}.\n`,
   );
 }
 
-function nextSteps({ vaultKey, dataDir, database }: Config): string {
+function formatNextSteps({ vaultKey, dataDir, database }: Config): string {
   const variable = database?.from === "file" ? "SANDPIPER_DATABASE_URL_FILE" : "SANDPIPER_DATABASE_URL";
   return `
 Next:

@@ -33,6 +33,8 @@ const ownValues: Readonly<Record<string, readonly string[]>> = {
   // The patch for a file or a pipe is exact.
   "hand-over.ts": ["patch.text"],
   "live-output.ts": ["lines"],
+  "migrate-progress.ts": ["line"],
+  "migrate.ts": ["done", "server.pid"],
   "logs.ts": ["line", "lines", "undone"],
   "own-platform.ts": ["platform.newApiKey"],
   "run.ts": ["endings[status]", "lines"],
