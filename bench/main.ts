@@ -14,7 +14,7 @@ import { benchHibernated } from "./hibernated.ts";
 import { benchKubernetes } from "./kubernetes.ts";
 import { benchLifecycle } from "./lifecycle.ts";
 import { type Row, table } from "./measure.ts";
-import { benchNodesAppends } from "./nodes-appends.ts";
+import { benchNodes } from "./nodes.ts";
 import { benchPlatform } from "./platform.ts";
 import { benchPostgres } from "./postgres.ts";
 import { benchSandboxes } from "./sandboxes.ts";
@@ -34,7 +34,7 @@ const groups = {
   platform: benchPlatform,
   postgres: benchPostgres,
   bytes: benchBytes,
-  nodes: benchNodesAppends,
+  nodes: benchNodes,
   server: benchServer,
   api: benchApi,
   scale: benchScale,
