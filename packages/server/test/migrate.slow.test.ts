@@ -2,6 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { fileURLToPath } from "node:url";
 import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { Command } from "./support/command.ts";
@@ -171,7 +172,7 @@ test("kill -9 at any point leaves an empty database, and the next run copies eve
   for (const command of ["COPY FROM", "COPY TO"]) {
     const running = new Command(["migrate", "--to", "postgres"], env, {
       program: [process.execPath, "packages/server/src/main.ts"],
-      cwd: new URL("../../../", import.meta.url).pathname,
+      cwd: fileURLToPath(new URL("../../../", import.meta.url)),
     });
     const sql = `SELECT 1 FROM pg_stat_progress_copy WHERE command = '${command}' AND tuples_processed > 10000`;
     await until(async () => (await query(sql)).length > 0 || undefined);

@@ -93,6 +93,7 @@ export class ConversationStarter {
       throw error;
     });
     const { promise: stored, resolve: onStored } = Promise.withResolvers<void>();
+    /** Called when the first attempt has ended, and when the start has. */
     const onEnd = () => {
       plan.leave();
       onStored();
@@ -145,7 +146,10 @@ export class ConversationStarter {
     const work = this.#deps.custody
       .during(task.sandboxId ?? "", (moved) => {
         control = { requireOwner, signal: AbortSignal.any([this.#closing.signal, moved]) };
-        return start(control).catch((error) => this.#fail(task, error, control));
+        // A start that waits for the store goes on without its caller.
+        return start(control)
+          .finally(onEnd)
+          .catch((error) => this.#fail(task, error, control));
       })
       .finally(onEnd)
       .catch((error) => this.#fail(task, error, control));
