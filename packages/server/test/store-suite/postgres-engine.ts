@@ -10,11 +10,13 @@ import { createTestStoreIn, type StoreEngine } from "./engine.ts";
  */
 export function postgresEngine(server: () => PostgresServer): StoreEngine {
   const vault = createVault(randomBytes(32));
-  let template: Promise<string> | undefined;
+  /** By server, because a test may start another one. */
+  const templates = new Map<PostgresServer, Promise<string>>();
   const parts: Omit<StoreEngine, "createTestStore"> = {
     name: "PostgreSQL",
     async newPlace() {
-      template ??= makeTemplate();
+      const template = templates.get(server()) ?? makeTemplate();
+      templates.set(server(), template);
       const place = await server().createDatabase(await template);
       return { place, remove: () => server().dropDatabase(place) };
     },
