@@ -143,16 +143,17 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
     const store = await openStore(config, { vault, scheduler, onSecret });
     opened.push(() => store.close());
     const place = store.nodes ? await findPlace(config) : null;
+    // Another server cannot own the sandboxes of a replaced service.
+    const nodes = options.sandboxes ? undefined : store.nodes;
     const describeNode = () => ({
       url: config.node.url ?? getPublicUrl({ ...config, publicUrl: undefined }, app.server),
       place,
       version: platformVersion,
     });
     const ownership =
-      store.nodes &&
+      nodes &&
       new ClusterOwnership({
-        nodes: store.nodes,
-        describe: describeNode,
+        ...{ nodes, describe: describeNode },
         lostAfterMs: config.node.lostAfterMs,
         logger,
       });
@@ -356,7 +357,7 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
       const rules = { graceMs: stepGraceMs, blobs: store.blobs };
       await ownership.open(createOwnerDuties({ ownership, sandboxes, conversations, bash, logger, rules }));
       opened.push(() => ownership.drain());
-      await checkAddress(describeNode(), { nodes: store.nodes!, logger });
+      await checkAddress(describeNode(), { nodes: nodes!, logger });
     } else await conversations.adopt("all");
     // Last, because a key that a failing start creates would never be shown.
     const hasKeys = (await apiKeys.list()).length > 0;

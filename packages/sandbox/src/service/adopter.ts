@@ -25,7 +25,9 @@ export class SandboxAdopter {
 
   /** Adopts sandboxes that this server does not have yet. */
   async adopt(ids: readonly string[]): Promise<void> {
-    const { store, registry } = this.#deps;
+    const { store, registry, starter } = this.#deps;
+    // What this server began before it lost a sandbox may still change its record and processes.
+    await Promise.all(ids.map((id) => starter.settled(id)));
     const rows = (await store.listByIds(ids)).filter(({ id }) => !registry.states.has(id));
     for (const row of rows) this.admit(row);
     await this.align(rows);

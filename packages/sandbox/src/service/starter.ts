@@ -150,6 +150,11 @@ export class SandboxStarter {
     if (isCurrent()) state.incarnation = undefined;
   }
 
+  /** Resolves when the pending operations on a sandbox have ended. */
+  settled(id: string): Promise<void> {
+    return this.#deps.mutex.idle(id);
+  }
+
   /** Aborts all starts; the next server continues them. */
   close(): void {
     this.#closing.abort(new PlatformError("SandboxStartInterrupted"));

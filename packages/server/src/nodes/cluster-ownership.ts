@@ -19,6 +19,9 @@ const claimSize = 8;
 /** How many resting sandboxes a node claims in an interval. */
 const restingSize = 32;
 
+/** Most deleted sandboxes whose ownership is remembered. */
+const maxRemoved = 10_000;
+
 /** How long a lost lease waits for adoptions that are under way, ms. */
 const adoptionWaitMs = 250;
 
@@ -38,6 +41,8 @@ export class ClusterOwnership implements Ownership {
   readonly #deps: ClusterOwnershipDeps;
   readonly #lease: NodeLease;
   readonly #epochs = new Map<string, number>();
+  /** Sandboxes that were deleted here: runs of their conversations record that they end. */
+  readonly #removed = new Set<string>();
   /** Sandboxes that are being adopted or released. */
   readonly #changes = new Map<string, Promise<void>>();
   readonly #closing = new AbortController();
@@ -77,7 +82,11 @@ export class ClusterOwnership implements Ownership {
   }
 
   noteRemoved(sandboxId: string): void {
-    this.#epochs.delete(sandboxId);
+    this.#removed.add(sandboxId);
+    if (this.#removed.size <= maxRemoved) return;
+    const [oldest] = this.#removed;
+    this.#removed.delete(oldest!);
+    this.#epochs.delete(oldest!);
   }
 
   async locate(sandboxId: string): Promise<SandboxLocation> {
@@ -194,6 +203,7 @@ export class ClusterOwnership implements Ownership {
   async #giveUp(): Promise<void> {
     const ids = [...this.#epochs.keys()];
     this.#epochs.clear();
+    this.#removed.clear();
     const adoptions = Promise.allSettled(this.#changes.values());
     await abortable(adoptions, AbortSignal.timeout(adoptionWaitMs)).catch(() => {});
     await this.#duties?.release(ids, { lost: true });
