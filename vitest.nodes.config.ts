@@ -9,7 +9,7 @@ const include = ["packages/server/src/http/**/*.test.ts", "packages/server/test/
 const withoutServer = [
   "**/node_modules/**",
   "**/*.slow.test.ts",
-  "packages/server/test/{isolation,recorded,sandboxes,skills,store}/**",
+  "packages/server/test/{isolation,moves,recorded,sandboxes,skills,store}/**",
   "packages/server/test/{fuzz/checks,outbound,postgres-platform,references,structure}.test.ts",
   "packages/server/src/http/server/unknown-settings.test.ts",
 ];
