@@ -26,9 +26,9 @@ export interface Terminal {
    * Throws what `exec` throws.
    */
   saveState(): Promise<void>;
-  /** Ends the shell. Resolves when nothing of it is left. */
+  /** Ends the shell. Resolves when all processes of the shell have ended. */
   close(): Promise<void>;
-  /** Lets a held shell go on for the next terminal. Another one ends, and one without any call. */
+  /** Leaves a held shell that a call has used to the next terminal. Ends every other shell. */
   leave(): void;
 }
 
@@ -45,7 +45,7 @@ export interface TerminalOptions {
   outputDir?: string;
   /** File in the sandbox for `saveState`; the first shell of a terminal restores it. */
   stateFile?: string;
-  /** The shell outlives this process, where the sandbox's driver can hold a terminal. */
+  /** Makes the shell a held shell where the sandbox's driver can hold a terminal. */
   held?: HeldOptions;
 }
 

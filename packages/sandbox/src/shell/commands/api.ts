@@ -69,8 +69,8 @@ export interface Bash {
   /** Calls back for every new event, until the returned function is called. */
   follow(sandboxId: string, listener: () => void): () => void;
   /**
-   * Ends the commands of sandboxes that another server handles from now on, and forgets what is in
-   * memory of them: that server may write to the histories. Never rejects.
+   * Ends the commands of sandboxes that another server handles from now on, and removes their
+   * histories from memory, because that server writes to the histories. Never rejects.
    */
   release(sandboxIds: readonly string[]): Promise<void>;
   /** Ends all commands. Sandboxes continue to run. */

@@ -50,7 +50,7 @@ export interface BashServiceDeps {
 
 const commandEnded = "The server was ended, and the command with it.";
 
-/** How long the release of sandboxes waits for the ends of their commands, ms. */
+/** Maximum time that the release of sandboxes waits for the end of their commands, ms. */
 const releaseWaitMs = 2_000;
 
 /** The last output of a command whose server was killed. */
@@ -236,7 +236,7 @@ export class BashService implements Bash {
         abort,
         // The command's timeout begins after the wait for its turn.
         sandbox: () => ticket.ready.then(() => sandboxes.running(row.id)),
-        // In doubt the command is killed from outside, which works in every state.
+        // A kill from outside of the sandbox works in every state of the sandbox.
         frozen: async () => {
           const current = await sandboxes.get(row.userId, row.id).catch(() => undefined);
           return current?.status !== "RUNNING";

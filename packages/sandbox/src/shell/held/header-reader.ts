@@ -2,7 +2,7 @@ import type { Readable } from "node:stream";
 
 const maxLineBytes = 200;
 
-/** Reads the beginning of a stream, and leaves the rest to others. */
+/** Reads the beginning of a stream, and leaves the rest to the next reader. */
 export class HeaderReader {
   readonly #stream: Readable;
   readonly #timeoutMs: number;
@@ -26,7 +26,7 @@ export class HeaderReader {
     stream.on("error", () => {});
   }
 
-  /** The next line; empty when none comes in time. */
+  /** Reads the next line. Returns an empty text when no line comes in time. */
   async readLine(): Promise<string> {
     const limit = performance.now() + this.#timeoutMs;
     for (;;) {
@@ -40,7 +40,7 @@ export class HeaderReader {
     }
   }
 
-  /** Drops all up to a mark and the mark. Drops all and returns false when it does not come. */
+  /** Drops the stream up to and with a mark. Returns false when the mark does not come in time. */
   async skipPast(mark: Buffer, timeoutMs: number): Promise<boolean> {
     const limit = performance.now() + timeoutMs;
     for (;;) {
@@ -55,7 +55,7 @@ export class HeaderReader {
     }
   }
 
-  /** The stream goes on with what was not read, paused. */
+  /** Ends the reading. The stream is paused, and gives the unread bytes to its next reader. */
   release(): void {
     this.#stream.pause();
     this.#stream.removeListener("data", this.#onData);
@@ -63,7 +63,7 @@ export class HeaderReader {
     if (this.#held.length > 0) this.#stream.unshift(this.#held);
   }
 
-  /** Waits for more. False at the end of the stream or after the limit. */
+  /** Waits for more bytes until the time `limit`, ms. Returns false when none come. */
   async #more(limit: number): Promise<boolean> {
     if (this.#hasEnded) return false;
     const { promise, resolve } = Promise.withResolvers<boolean>();

@@ -8,9 +8,9 @@ export interface HeldCall {
   id: string;
   isBash: boolean;
   text: string;
-  /** Time since it began, ms. */
+  /** Time since the command began, ms. */
   ageMs: number;
-  /** A call has left it running. Its end may have been reported since. */
+  /** A call has left the command running. A later call may have reported its end. */
   wasLeft: boolean;
 }
 
@@ -19,12 +19,12 @@ export async function noteLeft(sandbox: Sandbox, folder: string, id: string): Pr
   await runScript(sandbox, leftScript, [folder, id]);
 }
 
-/** Whether a held shell has begun the command of an id, maybe before others. Throws as `exec`. */
+/** Whether a held shell has begun the command of an id. Throws what `exec` throws. */
 export async function hasBegun(sandbox: Sandbox, folder: string, id: string): Promise<boolean> {
   return (await runScript(sandbox, begunScript, [folder, id])).code === 0;
 }
 
-/** Undefined when the shell has not begun any command. Throws what `exec` throws. */
+/** Reads the last command; undefined when the shell has begun none. Throws what `exec` throws. */
 export async function readCall(sandbox: Sandbox, folder: string): Promise<HeldCall | undefined> {
   const { stdout } = await runScript(sandbox, callScript, [folder]);
   const [, age, left, number, id, shell, text] =

@@ -236,7 +236,7 @@ test("a shell takes the input of its next owner while the one before is connecte
   await before.run(action("export KEPT=1; echo one"), signal, undefined, { id: "call1", isRepeated: false });
   const next = repeat("echo $KEPT two", "call2", { epoch: held.epoch + 1 });
   expect(contentText((await next.result).content)).toBe("1 two\n");
-  // The owner before has not noticed yet that it is none any more.
+  // The earlier owner has not noticed yet that another server owns the conversation.
   const late = before.run(action("echo x >>/tmp/unowned"), AbortSignal.timeout(1_500)).catch(() => {});
   const last = await next.terminal.run(action("sleep 1; echo last"), signal);
   expect(contentText(last.content)).toBe("last\n");

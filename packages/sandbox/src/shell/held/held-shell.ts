@@ -10,9 +10,9 @@ import { endScript, exitScript, forgetScript, historyScript, joinedScript, openS
 export interface HeldShellOptions {
   /** State folder in the sandbox. */
   folder: string;
-  /** Number of the conversation's owner: a lower one than the sandbox has seen is refused. */
+  /** Epoch of the conversation's owner. The sandbox refuses a lower epoch than it has seen. */
   epoch: number;
-  /** Of a new shell. */
+  /** Command that becomes a new shell. */
   argv: string[];
   env: Record<string, string>;
   size: { cols: number; rows: number };
@@ -20,34 +20,34 @@ export interface HeldShellOptions {
 
 /** A shell on a terminal that processes of the sandbox hold, so that it outlives the server. */
 export interface HeldShell {
-  /** `exit` resolves with the shell's own status; `kill` ends the shell and its program. */
+  /** `exit` resolves with the shell's status. `kill` ends the shell and its running command. */
   process: SandboxProcess & {
-    /** Leaves the shell to whoever joins it next. */
+    /** Leaves the shell to the next client. */
     detach(): void;
   };
-  /** Known to whoever joins the shell. */
+  /** Marker of the shell in its output. Each client that joins the shell gets it. */
   nonce: string;
-  /** What an existing shell has printed before `process.stdout` begins; undefined for a new one. */
+  /** Output of an existing shell before `process.stdout` begins; undefined for a new shell. */
   history: Buffer | undefined;
 }
 
-/** Wait for an answer of the sandbox, ms. */
+/** Maximum wait for the first line of a client, ms. */
 const answerTimeoutMs = 10_000;
-/** Wait for the barrier, ms: a stopped terminal does not take it, and prints nothing either. */
+/** Maximum wait for the barrier, ms. A stopped terminal passes on neither barrier nor output. */
 const barrierTimeoutMs = 2_000;
-/** Limit of what is read of a shell's earlier output, bytes. */
+/** Maximum size of the history that a client reads, bytes. */
 const maxHistoryBytes = 128 * 2 ** 20;
-/** Bytes after which parts of the kept output are removed. */
+/** Amount of live output after which a client removes the parts that it has read, bytes. */
 const forgetAfterBytes = 20 * 2 ** 20;
 
-/** Share of a sandbox's processes above which further shells are not held: each needs seven. */
+/** Share of a sandbox's process limit above which it gets no new held shell, which needs seven. */
 const maxProcessShare = 1 / 2;
 
 const killedStatus: ExitStatus = { code: null, signal: "SIGKILL" };
 
 /**
- * Opens the held shell of a folder, a new one or the existing one. Undefined where the sandbox or
- * its driver cannot hold terminals. Throws CommandFenced, and what `exec` throws.
+ * Joins the held shell of a folder, or opens a new one. Returns undefined where the sandbox or its
+ * driver cannot hold terminals. Throws CommandFenced, and what `exec` throws.
  */
 export async function openHeldShell(
   sandbox: Sandbox,
@@ -82,15 +82,16 @@ export async function openHeldShell(
   } catch (error) {
     leave(client);
     if (error instanceof PlatformError) throw error;
-    // The kernel or the sandbox does not allow it: the shell runs as one that ends with the server.
+    // The sandbox or its kernel cannot hold a terminal, so the caller opens a shell that ends with
+    // the server.
   }
   leave(client);
-  // A shell that was not joined must not be taken for the one in which the next commands run.
+  // The next commands run in another shell, and a later client must not join this one.
   await endHeldShell(sandbox, folder).catch(() => {});
   return undefined;
 }
 
-/** Closes the streams of a client. Its process may hold the terminal, so it is not killed. */
+/** Closes the streams of a client. The process of the client may be the holder, so it lives on. */
 function leave(client: SandboxProcess): void {
   client.stdin.destroy();
   client.stdout.destroy();
@@ -110,8 +111,9 @@ export function runScript(sandbox: Sandbox, script: string, words: string[]) {
 }
 
 /**
- * The output before the barrier, which `header` is left behind: the terminal passes the barrier to
- * the live output and to the kept one, so that both meet there without a gap.
+ * Returns the output before the barrier, and makes `header` skip the live output up to and with the
+ * barrier. The terminal passes the barrier to the live output and to the parts, so no byte is
+ * missing or doubled.
  */
 async function readHistory(
   sandbox: Sandbox,
@@ -125,7 +127,7 @@ async function readHistory(
   for (;;) {
     const { stdout } = await runScript(sandbox, historyScript, [folder]);
     const at = stdout.indexOf(mark);
-    // The live output is written first.
+    // The holder writes to the live output before it writes to the part.
     if (passed && at < 0 && performance.now() < deadline) continue;
     if (stdout.length > forgetAfterBytes) await runScript(sandbox, forgetScript, [folder, "1"]);
     await runScript(sandbox, joinedScript, [folder]);
@@ -144,7 +146,7 @@ function toProcess(sandbox: Sandbox, folder: string, client: SandboxProcess): He
   };
   forgetOldParts(sandbox, folder, client);
   const ended = once(client.stdout, "close").then(async (): Promise<ExitStatus> => {
-    // The end of the shell is not over before its folder is removed.
+    // `exit` of a killed shell resolves once its folder is removed.
     if (isLeft || isKilled) return killed.promise;
     leave(client);
     const { stdout } = await runScript(sandbox, exitScript, [folder]);
@@ -162,7 +164,7 @@ function toProcess(sandbox: Sandbox, folder: string, client: SandboxProcess): He
   return { stdin, stdout, stderr, exit, kill, resize: () => {}, detach };
 }
 
-/** The kept output is bounded. The first part stays: it has the beginning of a long output. */
+/** Removes the parts that the client has read. The first part stays: it begins a long output. */
 function forgetOldParts(sandbox: Sandbox, folder: string, client: SandboxProcess): void {
   let bytes = 0;
   client.stdout.on("data", (chunk: Buffer) => {

@@ -5,17 +5,17 @@ import { type HeldCall, readCall } from "./held-call.ts";
 import { runScript } from "./held-shell.ts";
 import { deadScript, historyScript } from "./scripts.ts";
 
-/** What is left of a held shell whose processes have ended. */
+/** The last command of a held shell that has ended, and its output. */
 export interface DeadShell {
-  /** Its last command. */
+  /** The last command; undefined when the shell has begun none. */
   call: HeldCall | undefined;
-  /** What that printed, as plain text. */
+  /** The output of the last command, as plain text. */
   output: string;
 }
 
 /**
- * Looks at the held shell of a folder without joining it. Undefined when there is no folder of one.
- * Throws what `exec` throws.
+ * Looks at the held shell of a folder without joining the shell. Returns undefined when the folder
+ * is missing. Throws what `exec` throws.
  */
 export async function readHeldState(
   sandbox: Sandbox,

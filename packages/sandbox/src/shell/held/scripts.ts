@@ -1,22 +1,23 @@
 /** Scripts of a held shell, for a busybox whose path is `$0`. held-commands.md explains them. */
 
-/** Servers that can use a shell after its first one. */
+/** Number of clients that can join a held shell after its first client. */
 const maxJoins = 200;
-/** Bytes of one read of the terminal, and reads until the size of the file is looked at. */
+/** Size of one read of the terminal, bytes. */
 const readBytes = 4_096;
+/** Number of reads after which the holder looks at the size of the part. */
 const readsPerLook = 1_024;
-/** A file of output that is as large is followed by another one, bytes. */
+/** Size at which the holder ends a part and begins the next one, bytes. */
 const partBytes = 4 * 2 ** 20;
-/** Parts at which the terminal is not read any more until somebody reads them. */
+/** Number of parts at which the holder stops reading the terminal until a client removes some. */
 export const maxParts = 8;
 
-/** The first process of a client is alive when its working folder is the state folder. */
+/** Shell text that succeeds when the process `pid` lives and works in the state folder. */
 const isOurs = (pid: string) => `[ "/proc/${pid}/cwd" -ef . ]`;
 
 /**
- * `born` sets the variable of that name to the start time of a process. `holds` sets `holder` to
- * the id of the process that holds the terminal, and fails when it is gone. After a restart of the
- * sandbox another process has its id, possibly the one that asks: the start time tells.
+ * `born` sets the variable `born` to the start time of the process $1. `holds` sets the variable
+ * `holder` to the process id of the holder, and fails when the holder has ended. After a restart of
+ * the sandbox another process may have that id, so `holds` compares the start time too.
  */
 const findHolder = `
 born() {
@@ -32,11 +33,11 @@ holds() {
 `;
 
 /**
- * Reads the terminal, and writes what it reads to the client and then to the parts. Parts are named
- * by the offset of their first byte.
+ * Reads the terminal, and writes the output to the client and then to a part. The name of a part
+ * contains the offset of its first byte.
  */
 const pump = `
-# Nobody may read what tee writes first; what it writes to the part must not end with that.
+# tee writes to the client first. Without a client that write fails, and tee must go on to the part.
 trap "" PIPE
 part=0 before=-1
 while :; do
@@ -56,8 +57,8 @@ while :; do
 done`;
 
 /**
- * Ends other clients. Each first shows itself and its epoch and then looks: of two at once, one
- * sees the other.
+ * Ends the other clients. A client first writes its own files, and then looks for the files of the
+ * others. So of two clients that come at the same time, at least one sees the other.
  */
 const takeOver = `
 : >client.$$
@@ -73,7 +74,7 @@ for file in client.*; do
   "$b" rm -f $file
 done`;
 
-/** Joins the shell that `holder` holds. */
+/** Joins the held shell of the process `holder`. */
 const join = `
   read -r nonce <nonce
   read -r tty <tty
@@ -85,13 +86,15 @@ const join = `
   exec "$b" cat >in`;
 
 /**
- * Opens a held shell, or joins one. $1: state folder, $2: epoch, $3: nonce for a new shell, $4:
- * barrier, $5: processes of the sandbox above which it gets no new one, rest: argv of a new shell.
- * stdin is typed into the terminal, stdout is a line and then the output of the terminal. Lines:
- * `f`: fenced off; `x`: no terminal; `o NONCE`: an old shell, with its output from the barrier on;
- * `n`: a new one, whose terminal has to be unlocked (descriptor 9) and answered by a line with its
- * path, or with `!` and a command of plain words that unlocks it and prints the path. The process
- * of a new one holds its terminal.
+ * Opens a new held shell, or joins the existing one. $1: state folder, $2: epoch, $3: nonce for a
+ * new shell, $4: barrier, $5: number of processes above which the sandbox gets no new held shell,
+ * the other arguments: argv of a new shell. The client types its stdin into the terminal. Its
+ * stdout is one line and then the output of the terminal. The line `f` says that the sandbox has
+ * seen a higher epoch. The line `x` says that the sandbox cannot hold a terminal. The line
+ * `o NONCE` says that the client joins an existing shell, and the output from the barrier on
+ * follows. The line `n` says that the client opens a new shell, becomes its holder, and waits for a
+ * line on stdin: the caller unlocks the terminal of descriptor 9 and writes its path, or writes `!`
+ * and a command of plain words that unlocks the terminal and prints its path.
  */
 export const openScript = `
 b=$0 folder=$1 epoch=$2 nonce=$3 barrier=$4 room=$5
@@ -111,11 +114,11 @@ isFull() { set -- /proc/[0-9]*; [ $# -gt $room ]; }
 echo n
 read -r tty && [ -n "$tty" ] || exit 1
 case $tty in !*) tty=$(\${tty#!}) && [ -c "$tty" ] || exit 1 ;; esac
-# 8 is opened for writing alone: without a reader, output is only kept.
+# Descriptor 8 is open for writing only, so without a client the output goes to the parts only.
 exec 3<>out 4<out 8>out 3>&- 5<&0
 "$b" cat <&4 8>&- 9>&- & : >client.$!
-# After the input of this client, which ends with the client that joins next, comes that of each that
-# joins; opening waits for it.
+# The subshell passes on the input of this client, and then that of each client that joins. Opening
+# the pipe waits for the next client.
 (
   "$b" cat <&5 4<&- 8>&- & : >client.$!
   wait $! 2>/dev/null
@@ -129,18 +132,18 @@ echo "$tty" >tty
 pump=$!
 born $$
 echo $$ $born >holder
-# A process of its own opens the terminal, or it would become that of this session. It is not an
-# asynchronous one, whose programs would all ignore SIGINT.
+# A subshell opens the terminal, because the terminal would otherwise become that of this session.
+# The subshell runs in the foreground, because the programs of a background one ignore SIGINT.
 ( exec 8>&- 9>&- <>"$tty" >&0 2>&0; umask 022; exec "$b" setsid -c "$@" )
 echo $? >exit
 exec 8>&- 9>&-
 kill $input
 wait $pump`;
 
-/** Prints all kept output of the folder $1, oldest first. */
+/** Prints all parts of the folder $1, the oldest first. */
 export const historyScript = 'cd -- "$1" && "$0" cat part.*';
 
-/** Removes the parts that are read, but for the first $2 and the last. */
+/** Removes all parts of the folder $1 except for the first $2 parts and the last part. */
 export const forgetScript = `
 cd -- "$1" || exit
 keep=$2
@@ -150,12 +153,12 @@ while [ $# -gt 1 ]; do
   shift
 done`;
 
-/** Prints the exit code of a held shell that has ended. */
+/** Prints the exit code of the held shell of the folder $1; nothing while the shell lives. */
 export const exitScript = 'cd -- "$1" && read -r code <exit && echo $code';
 
 /**
- * Prints the age of the last command in seconds, the id of the last one that was left running, and
- * the last command's number, id and text.
+ * Prints the age of the last command in seconds, the id of the last command that a call left
+ * running, and the number, id and text of the last command.
  */
 export const callScript = `
 cd -- "$1" && [ -e call ] || exit
@@ -169,27 +172,27 @@ export const leftScript = 'echo "$2" >"$1/left"';
 /** Succeeds when the shell has begun the command with the id $2. */
 export const begunScript = '"$0" grep -qxF -- "$2" "$1/begun"';
 
-/** Prints the nonce of a held shell that has ended; nothing when it lives or never was. */
+/** Prints the nonce of a held shell that has ended; nothing for a living or unknown shell. */
 export const deadScript = `
 cd -- "$1" || exit
 ${findHolder}
 [ -e exit ] || ! holds || exit 0
 read -r nonce <nonce && echo $nonce`;
 
-/** Lets the output be bounded again: the joined client has read the history. */
+/** Notes that the joined client has read the history, so that the holder bounds the parts again. */
 export const joinedScript = 'cd -- "$1" && "$0" rm -f joining';
 
-/** Ends the shell of the folder $1 with the program on its terminal, and removes the folder. */
+/** Ends the held shell of the folder $1 and its running command, and removes the folder. */
 export const endScript = `
 cd -- "$1" || exit
 ${findHolder}
 if holds; then
-  # Of its children, only the shell leads a process group.
+  # Only one child of the holder leads a process group: the shell.
   read -r children </proc/$holder/task/$holder/children
   for child in $children; do kill -9 -$child $child; done 2>/dev/null
   kill -9 $holder
 fi
-# A program in the background keeps the terminal open, and so the processes that read it.
+# A program in the background keeps the terminal open, so the processes that read it must be killed.
 for process in /proc/[0-9]*; do
   pid=\${process#/proc/}
   [ $pid = $$ ] || ! ${isOurs("$pid")} || kill -9 $pid

@@ -1,8 +1,8 @@
 import type { Captured } from "./capture.ts";
 
-/** A command has ended with its shell, or nothing is known of it. */
+/** A repeated command cannot be continued. */
 export class CommandInterrupted extends Error {
-  /** What is kept of its output. */
+  /** The kept output of the command. */
   readonly output: Captured;
 
   constructor(output: Captured) {

@@ -2,11 +2,12 @@ import type { Sandbox } from "../../sandbox.ts";
 import { runToEnd } from "../run.ts";
 import type { Shell } from "./shell.ts";
 
-/** Minimum time for each key of an interrupt to work, and limit for all keys, ms. */
+/** Minimum time for each key of an interrupt to work, ms. */
 const interruptKeyTimeoutMs = 700;
+/** Maximum time for all keys of an interrupt together, ms. */
 const interruptTimeoutMs = 5_000;
 
-/** Types the keys that end the running command. False when the shell is of no use any more. */
+/** Types the keys that end the running command. Returns false when the shell no longer works. */
 export async function interruptCommand(sandbox: Sandbox, shell: Shell): Promise<boolean> {
   // A key before the shell has read the command makes the terminal drop the command without an end
   // marker. A slow host may take longer than this wait.
@@ -26,8 +27,9 @@ export async function interruptCommand(sandbox: Sandbox, shell: Shell): Promise<
 }
 
 /**
- * A key that was sent when the command had already ended can act after its end, on a slow host: the
- * shell would drop the next command. Runs nothing until that works. False when it does not.
+ * Runs empty commands until the shell runs one to its end. On a slow host, a key can act after the
+ * command has ended, and would make the shell drop the next command. Returns false when the shell
+ * runs none.
  */
 async function absorbKeys(sandbox: Sandbox, shell: Shell): Promise<boolean> {
   const { exitCode } = shell.status;

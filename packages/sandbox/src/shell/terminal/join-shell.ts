@@ -8,11 +8,11 @@ import { openOverflowFile } from "./overflow-file.ts";
 import type { Shell } from "./shell.ts";
 import type { TerminalCall } from "./terminal-call.ts";
 
-/** Time for an idle shell to begin a command that an earlier process has typed, ms. */
+/** Time for an idle shell to begin a command that the ended server has typed, ms. */
 const joinDelayMs = 300;
 
 interface Join {
-  /** Of the held shell. */
+  /** State folder of the held shell. */
   folder: string;
   open(): Promise<Shell>;
   call: TerminalCall | undefined;
@@ -20,8 +20,8 @@ interface Join {
 }
 
 /**
- * Opens a held shell. When it should have begun a repeated call and has not, it gets a moment for
- * it, in case it is about to.
+ * Opens a held shell. A shell that has not begun the command of a repeated call gets `joinDelayMs`
+ * to begin it, because the ended server may have typed the command.
  */
 export async function joinShell(sandbox: Sandbox, { folder, open, call, signal }: Join): Promise<Shell> {
   const shell = await open();
@@ -32,7 +32,7 @@ export async function joinShell(sandbox: Sandbox, { folder, open, call, signal }
   return open();
 }
 
-/** Throws CommandInterrupted unless the shell still lives in which a command was to run. */
+/** Throws CommandInterrupted when the held shell of a repeated call has ended or is unknown. */
 export async function checkRepeatable(
   sandbox: Sandbox,
   { folder, id, outputDir }: { folder: string; id: string; outputDir: string },

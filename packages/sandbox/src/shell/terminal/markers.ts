@@ -50,11 +50,11 @@ export function toCommandLine(
   ].join("");
 }
 
-/** What the shell itself notes of a command right before it begins. */
+/** The note that a held shell writes right before a command begins. */
 export interface CommandRecord {
-  /** Word characters only: the command of an id runs once, however often it is typed. */
+  /** Id of word characters. The shell runs the command of an id once, even if it is typed twice. */
   id: string;
-  /** Folder in the sandbox. `call`: number, id and shell in a line, then the command. */
+  /** State folder. Its file `call` has a line with number, id and shell, and then the command. */
   folder: string;
 }
 

@@ -43,14 +43,14 @@ export class TerminalSession {
   #calls = 0;
   /** An earlier session may have saved a state. */
   #inherits = true;
-  /** A call, of this session or an earlier one, has used the shell. */
+  /** A call of this session or of an earlier one has used the shell. */
   #used = false;
   #closed = false;
   /** Of the current call. */
   #onOutput: ((text: string) => void) | undefined;
   /** An interrupt ended the shell, and no call has reported it. */
   #lost = false;
-  /** Id of a command of an earlier session that has ended, and whose output no call has taken. */
+  /** Id of an ended command of an earlier session whose output no call has taken. */
   #unseen: string | undefined;
   /** The command that the last call left running. */
   #leftRunning: string | undefined;
@@ -170,8 +170,8 @@ export class TerminalSession {
   }
 
   /**
-   * Opens the first shell of the session, which may be that of an earlier one. True when it runs,
-   * or has run, the command of the call.
+   * Opens the first shell of the session, or joins the shell of an earlier session. Returns true
+   * when that shell runs or has run the command of the call.
    */
   async #join(held: HeldOptions, signal: AbortSignal, call: TerminalCall | undefined): Promise<boolean> {
     const [sandbox, { outputDir }] = [this.#sandbox, this.#options];
@@ -179,7 +179,7 @@ export class TerminalSession {
     const open = () => this.#open(signal);
     const shell = await joinShell(sandbox, { folder: held.folder, open, call, signal });
     this.#shell = shell;
-    // The shell in which the command may have begun has ended meanwhile.
+    // The shell that may have begun the command has ended since `checkRepeatable`.
     if (!shell.isJoined && call?.isRepeated) throw new CommandInterrupted({ text: "" });
     if (!shell.isJoined) return false;
     this.#used = true;
@@ -188,14 +188,14 @@ export class TerminalSession {
     if (left !== undefined) this.#leftRunning = left;
     else if (call?.isRepeated) this.#unseen = shell.callId;
     else await shell.take();
-    // Of several calls at once, the next one may begin before the result of this one is stored.
+    // The shell may have begun a later command before the server stored the result of this one.
     if (call?.isRepeated && (await hasBegun(sandbox, held.folder, call.id)))
       throw new CommandInterrupted({ text: "" });
     if (held.isOutdated && shell.running === undefined) await this.#replace(shell);
     return false;
   }
 
-  /** Ends an idle shell; the next one restores its state. */
+  /** Saves the state of an idle shell and ends the shell. The next shell restores the state. */
   async #replace(shell: Shell): Promise<void> {
     const { stateFile } = this.#options;
     this.#workingDir = shell.status.workingDir || this.#workingDir;
@@ -320,7 +320,7 @@ export class TerminalSession {
     return { output, prefix, ...this.#verdict(shell, waited, timeout, sent) };
   }
 
-  /** The next call reports the end of the command, also one of the next server. */
+  /** Notes that the next call reports the end of the command, also a call at the next server. */
   async #leave(shell: Shell, command: string): Promise<void> {
     this.#leftRunning = command;
     const { held } = this.#options;

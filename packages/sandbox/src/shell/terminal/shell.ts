@@ -19,15 +19,15 @@ export interface ShellOptions {
   outputDir: string;
   /** File in the sandbox with the state of an earlier shell (see `shell-state.ts`). */
   stateFile: string | undefined;
-  /** The shell outlives the server, with its state in this folder of the sandbox. */
+  /** Makes the shell a held shell, which outlives the server. */
   held?: HeldOptions | undefined;
 }
 
 export interface HeldOptions {
   folder: string;
-  /** See `HeldShellOptions`. */
+  /** Epoch of the conversation's owner. */
   epoch: number;
-  /** An idle shell of an earlier terminal is replaced by one with the same state. */
+  /** Replaces an idle shell of an earlier terminal by a new shell with the same state. */
   isOutdated?: boolean;
 }
 
@@ -43,7 +43,7 @@ export interface WaitLimits {
   signal?: AbortSignal | undefined;
 }
 
-/** Limit of the earlier output of a joined command, characters. */
+/** Maximum length of `earlierOutput`, characters. */
 const maxEarlierChars = 100_000;
 const size = { cols: 200, rows: 50 };
 /** Limit of startup files, ms; then the shell starts without them. */
@@ -64,23 +64,24 @@ export class Shell {
   /** Status after the last command. */
   status: ShellStatus = { shellPid: 0, exitCode: 0, jobPid: -1, workingDir: "", python: undefined };
   running: string | undefined;
-  /** Id of the running or the last command, and the time (monotonic clock, ms) since it runs. */
+  /** Id of the running or the last command. */
   callId: string | undefined;
+  /** Time at which the command `callId` began (monotonic clock, ms). */
   runsSince = 0;
   /** True once the shell has begun the command. */
   started = false;
   ended: ExitStatus | undefined;
-  /** Another process has used it before. */
+  /** An earlier client has used the shell. */
   isJoined = false;
-  /** A call of another process has left this command running, which may have ended since. */
+  /** The command that a call of an earlier client left running. It may have ended since. */
   leftCommand: string | undefined;
-  /** The end of what the command printed before the shell was joined. */
+  /** The last output of the command from before this client joined the shell. */
   earlierOutput = "";
   readonly #process: SandboxProcess & { detach?(): void };
   readonly #newCapture: () => Capture;
   readonly #nonce: string;
   readonly #scanner: MarkerScanner;
-  /** Folder in which a held shell notes each command. */
+  /** State folder of a held shell; undefined for another shell. */
   readonly #record: string | undefined;
   /** Gets the output of the running command. */
   onOutput: ((text: string) => void) | undefined;
@@ -134,9 +135,9 @@ export class Shell {
   }
 
   /**
-   * The held shell of the options, a new one or the existing one, else a shell that ends with this
-   * process. Throws SandboxFailed when the sandbox has no working shell, CommandFenced, or the
-   * signal's reason.
+   * Opens or joins the held shell of the options. Where the sandbox cannot hold a terminal, opens a
+   * shell that ends with the server. Throws SandboxFailed when the sandbox has no working shell,
+   * CommandFenced, or the signal's reason.
    */
   static async open(sandbox: Sandbox, options: ShellOptions, signal: AbortSignal): Promise<Shell> {
     let held = options.held;
@@ -162,13 +163,13 @@ export class Shell {
     throw new PlatformError("NoShell");
   }
 
-  /** A shell that ends with this process. */
+  /** Starts a shell that ends with the server. */
   static async #start(sandbox: Sandbox, options: ShellOptions, startupFiles: string): Promise<Shell> {
     const process = await sandbox.exec({ ...toStartCommand(options, startupFiles), cwd: "/", tty: size });
     return new Shell(sandbox, process, options, randomBytes(12).toString("hex"));
   }
 
-  /** Undefined when the sandbox cannot hold a terminal. */
+  /** Opens or joins a held shell. Returns undefined when the sandbox cannot hold a terminal. */
   static async #openHeld(
     sandbox: Sandbox,
     options: ShellOptions & { held: HeldOptions },
@@ -182,14 +183,14 @@ export class Shell {
     if (opened.history) {
       const call = await readCall(sandbox, held.folder);
       if (!call) {
-        // It never worked.
+        // The shell has not even begun its first command, so it does not work.
         await shell.kill();
         return Shell.#openHeld(sandbox, options, startupFiles);
       }
       shell.#join(call, opened.history);
     }
     opened.process.stdout.resume();
-    // Its server ended while the shell began.
+    // The earlier server ended while the shell ran its first command, which sets it up.
     if (shell.isJoined && shell.#number === 1) {
       await shell.wait({ timeMs: startTimeoutMs });
       await shell.take();
@@ -197,7 +198,7 @@ export class Shell {
     return shell;
   }
 
-  /** Takes over a shell that another process has used. */
+  /** Takes over the last command of a shell that an earlier client has used. */
   #join({ number, id, isBash, text, ageMs, wasLeft }: HeldCall, history: Buffer): void {
     this.isJoined = true;
     this.#bash = isBash;
@@ -207,7 +208,7 @@ export class Shell {
     this.running = text;
     if (wasLeft) this.leftCommand = text;
     const start = history.lastIndexOf(`${this.#nonce}:S${number}:`);
-    // The beginning of a very long output is not kept.
+    // The history lacks the start marker when the part with it was removed.
     if (start < 0) this.started = true;
     this.onOutput = (output) => (this.earlierOutput = (this.earlierOutput + output).slice(-maxEarlierChars));
     this.#read(start < 0 ? history : history.subarray(start));
@@ -283,14 +284,14 @@ export class Shell {
     return capture.end();
   }
 
-  /** Ends the shell and the program on its terminal. Resolves when nothing of it is left. */
+  /** Ends the shell and its running command. Resolves when both have ended. */
   async kill(): Promise<void> {
     if (this.ended) return;
     this.#process.kill();
     if (this.#record !== undefined) await this.#process.exit;
   }
 
-  /** Lets a held shell go on for whoever joins it; another one is killed. */
+  /** Leaves a held shell to the next client. Kills another shell. */
   leave(): void {
     if (this.#record === undefined) void this.kill();
     else this.#process.detach?.();

@@ -1,10 +1,11 @@
-/** The call of a command. */
+/** A call of the terminal that runs a command. */
 export interface TerminalCall {
-  /** A held shell runs the command of an id once; a terminal that joins it continues with it. */
+  /** Id of the command. A held shell runs the command of an id once. */
   id: string;
   /**
-   * An earlier process may have begun it: it is continued, or run if it certainly did not begin.
-   * `run` throws CommandInterrupted when it has ended without its shell, or when nothing is known.
+   * An earlier server may have begun the command. `run` continues a command that has begun, and
+   * runs one that certainly has not. `run` throws CommandInterrupted when the shell has ended, when
+   * a later command has begun, and when nothing is known of the command.
    */
   isRepeated: boolean;
 }
