@@ -14,13 +14,13 @@ export interface Sandboxes {
    */
   open(): Promise<void>;
   /**
-   * Continues sandboxes that this server begins to own: their starts, processes and network. Those
-   * that it has already are left as they are.
+   * Continues sandboxes that this server begins to own: their starts, processes and network.
+   * Ignores sandboxes that this server owns already.
    */
   adopt(ids: readonly string[]): Promise<void>;
   /**
-   * Ends what this server does with sandboxes; their processes go on. `lost`: another server may
-   * own them, so nothing is written. Never rejects.
+   * Ends what this server does with sandboxes. The processes of the sandboxes go on. With `lost`
+   * another server may own the sandboxes, so this server stores nothing. Never rejects.
    */
   release(ids: readonly string[], how: { lost: boolean }): Promise<void>;
   /** The specs, the default first. */
@@ -55,8 +55,8 @@ export interface Sandboxes {
    */
   resume(userId: string, id: string): Promise<void>;
   /**
-   * Cancels a start in progress. Snapshots stay. `removeRecord` removes the record, together with
-   * what else the caller removes in the same transaction.
+   * Cancels a start in progress. Snapshots stay. `removeRecord` removes the record, and other rows
+   * of the caller in the same transaction.
    */
   remove(userId: string, id: string, removeRecord?: () => Promise<unknown>): Promise<void>;
   /**
@@ -78,7 +78,7 @@ export type SandboxNotice = SandboxRow | { id: string; removed: true } | { id: s
 export interface CreateOptions {
   /** From `newSandboxId`; default: a new one. */
   id?: string;
-  /** From `resolveSpec`, instead of the id of a spec: nothing is read before the write. */
+  /** A result of `resolveSpec`. It replaces `specId`, so that nothing is read before the write. */
   spec?: SandboxSpec;
   /** Awaited before the start; must not reject. */
   after?: Promise<void>;

@@ -11,7 +11,7 @@ export interface SandboxDriver {
    * argv prefix of a POSIX shell with file tools, set by `open`. Undefined: `sh` of the sandbox.
    */
   readonly shell?: string[] | undefined;
-  /** Undefined: files cannot be moved to another engine. */
+  /** Undefined where the driver cannot move files to another engine. */
   readonly files?: PortableFiles | undefined;
   /** Checks the engine. Throws SandboxFailed with what to install or change. */
   open(): Promise<void>;
@@ -69,34 +69,34 @@ export interface SandboxDriver {
    */
   uncountedBytes(id: string, bounds: UncountedBounds): Promise<number>;
   /**
-   * Removes the data of unknown sandboxes and snapshots, except what other living processes have
-   * just created; called periodically.
+   * Removes the data of unknown sandboxes and snapshots, except for data that another living
+   * process has just created. The service calls it periodically.
    */
   reap(known: KnownIds): Promise<void>;
   /** Releases the driver's own resources. Sandboxes continue to run. */
   close(): Promise<void>;
 }
 
-/** The files of a stopped sandbox, or of a snapshot. */
+/** Names the files of a stopped sandbox or of a snapshot. */
 export interface FilesOf {
   kind: "sandbox" | "snapshot";
   id: string;
 }
 
 /**
- * Moves files between engines of the same driver: all that a sandbox has added to its root, with
- * owners, modes, attributes, links, holes, and what it has deleted.
+ * Moves files between engines of the same driver: all files that a sandbox has added to its root,
+ * with owners, modes, attributes, links and holes, and the list of files that it has deleted.
  */
 export interface PortableFiles {
   has(of: FilesOf): Promise<boolean>;
   /**
-   * Gives the files as bytes. The sandbox must not start before the end. Throws SandboxNotFound,
-   * SandboxFailed, the signal's reason.
+   * Returns the files as a stream of bytes. The sandbox must not start before the stream ends.
+   * Throws SandboxNotFound, SandboxFailed, the signal's reason.
    */
   export(of: FilesOf, signal: AbortSignal): AsyncIterable<Uint8Array>;
   /**
-   * Takes what `export` of a server of ours gave. The files are there completely, or not at all
-   * when it throws (SandboxFailed, the signal's reason), also after a crash.
+   * Takes the bytes that `export` of another server has returned. After an error or a crash none of
+   * the files are there. Throws SandboxFailed, the signal's reason.
    */
   import(
     of: FilesOf,
@@ -106,13 +106,13 @@ export interface PortableFiles {
   ): Promise<void>;
 }
 
-/** What the engine may have. Both may change over time. */
+/** Ids of the sandboxes and snapshots that the engine may have. Both sets may change over time. */
 export interface KnownIds {
   sandboxes: Pick<ReadonlySet<string>, "has">;
   snapshots: Pick<ReadonlySet<string>, "has">;
   /**
-   * Adds what other processes have created. A driver calls it after it has listed the engine, so
-   * that a sandbox whose record is older than its data is never taken for unknown.
+   * Adds the ids that other processes have created. A driver calls it after it has listed the
+   * engine, so that a sandbox whose record is older than its data is never unknown.
    */
   refresh?(): Promise<void>;
 }
@@ -271,20 +271,20 @@ export interface ExecRequest {
   env?: Record<string, string>;
   /** Size of a pseudo-terminal; stdout then carries all output. */
   tty?: { cols: number; rows: number };
-  /** It serves for long and mostly waits: it keeps no sandbox awake. Implied by `tty`. */
+  /** The command runs for long and mostly waits, so it keeps no sandbox awake. `tty` implies it. */
   isSession?: boolean;
   /**
-   * Who starts it. The sandbox refuses an epoch that is lower than the highest one it has seen of
-   * the key: the command prints a sentence to stderr and exits with 125.
+   * The owner that starts the command. When the sandbox has seen a higher epoch of the key, the
+   * command does not start: its process prints a sentence to stderr and exits with 125.
    */
   fence?: Fence;
 }
 
-/** An owner of something of which only the last one may act. */
+/** The owner of a conversation. Only the owner with the highest epoch may start commands. */
 export interface Fence {
-  /** Word characters, at most 64: the id of a conversation. */
+  /** Id of the conversation, at most 64 word characters. */
   key: string;
-  /** Grows with each owner. */
+  /** Number of the owner. Each new owner has a higher epoch. */
   epoch: number;
 }
 
@@ -300,15 +300,15 @@ export interface SandboxProcess {
   /** Only with `tty`. */
   resize(cols: number, rows: number): void;
   /**
-   * Makes a pseudo-terminal usable whose master side (`/dev/ptmx`) the process itself has at
-   * descriptor `fd`, and returns its path in the sandbox, or a command that prints the path when
-   * the process itself runs it with that descriptor. Absent where the driver cannot. Rejects with
-   * any error when it does not work.
+   * Unlocks the pseudo-terminal whose master side (`/dev/ptmx`) the process has at descriptor `fd`,
+   * and returns the path of the terminal in the sandbox. A driver that cannot unlock it from
+   * outside returns a command that unlocks it and prints its path; the process must run the command
+   * itself. Absent where the driver can do neither. Rejects with any error when the unlock fails.
    */
   unlockTerminal?(fd: number, size: { cols: number; rows: number }): Promise<string | string[]>;
   /**
-   * Lets the process run on without the server: closes its streams and no longer waits for it.
-   * `exit` may not resolve. Absent where the driver has nothing to do for it.
+   * Closes the streams of the process and no longer waits for its end, so that the process outlives
+   * the server. `exit` may never resolve. Absent where the process outlives the server anyway.
    */
   leave?(): void;
 }

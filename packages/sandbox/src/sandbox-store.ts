@@ -27,18 +27,18 @@ export type SandboxChange = Partial<
 >;
 
 export interface SandboxStore {
-  /** In a store of several servers, this one owns the sandbox. */
+  /** Stores a new sandbox. In a store of several servers, this server becomes its owner. */
   create(row: SandboxRow): Promise<void>;
   /** Throws SandboxNotFound, and OwnershipLost when another server owns the sandbox. */
   update(id: string, change: SandboxChange): Promise<void>;
   get(id: string): Promise<SandboxRow | undefined>;
   search(filter: { userId: string }, page: PageRequest): Promise<PageResult<SandboxRow>>;
   all(): Promise<SandboxRow[]>;
-  /** The sandboxes of these ids that exist. */
+  /** Returns the sandboxes of these ids, without those that do not exist. */
   listByIds(ids: readonly string[]): Promise<SandboxRow[]>;
-  /** What may be in an engine: every sandbox, and the snapshots with which sandboxes begin. */
+  /** Returns the ids of all sandboxes, each with the snapshot with which the sandbox begins. */
   listIds(): Promise<{ id: string; snapshotId: string | null }[]>;
-  /** Throws OwnershipLost. */
+  /** Removes a sandbox. Throws OwnershipLost when another server owns the sandbox. */
   remove(id: string): Promise<void>;
 }
 

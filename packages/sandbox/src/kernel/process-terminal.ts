@@ -9,11 +9,11 @@ const SYS_pidfd_open = 434;
 const SYS_pidfd_getfd = 438;
 
 /**
- * Makes a pseudo-terminal usable that a process of a sandbox has opened: no shell can unlock it.
- * `fd` is the process's descriptor of `/dev/ptmx`, `pid` its host id. `isMember` is asked once the
- * process can no longer be replaced by another one of that id. Returns the path of the terminal in
- * the sandbox. Throws ESRCH, EBADF, EPERM (where tracing is forbidden), and ENOTTY when the
- * descriptor is no such terminal.
+ * Unlocks a pseudo-terminal that a process of a sandbox has opened, because no shell can unlock it.
+ * `fd` is the process's descriptor of `/dev/ptmx`, `pid` the id of the process on the host.
+ * `isMember` says whether the process belongs to the sandbox; it is called once no other process
+ * can get that id. Returns the path of the terminal in the sandbox. Throws ESRCH, EBADF, EPERM
+ * (where tracing is forbidden), and ENOTTY when the descriptor is no such terminal.
  */
 export function unlockProcessTerminal(
   pid: number,

@@ -58,7 +58,7 @@ export function openPseudoTerminal(root: string, uid: number, size: TtySize): Ps
 
 /**
  * Unlocks a terminal by the descriptor of its master side, sets its size and returns its path.
- * Throws ENOTTY when the descriptor is something else.
+ * Throws ENOTTY when the descriptor is not the master side of a terminal.
  */
 export function prepareMaster(master: number, size: TtySize): string {
   if (fstatSync(master).rdev !== multiplexer) throw Object.assign(new Error("ENOTTY"), { code: "ENOTTY" });

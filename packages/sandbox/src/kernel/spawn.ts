@@ -51,7 +51,7 @@ export interface Spawned {
    * ended.
    */
   exit: Promise<number>;
-  /** This process may end before the program. */
+  /** Lets this process end before the program. */
   unref(): void;
 }
 

@@ -154,8 +154,8 @@ export class SandboxCredentials {
   }
 
   /**
-   * Whether a secret may be sent to the target (`covers`), and whether its responses could show
-   * one: its own, or one that was sent (`mayReturn`).
+   * Tells whether the proxy may send a secret to the target (`covers`), and whether a response of
+   * the target could contain a secret (`mayReturn`).
    */
   async findExposure(target: Target): Promise<{ covers: boolean; mayReturn: boolean }> {
     const found = await this.#secretsFor(target);
@@ -219,7 +219,7 @@ function toHeaderBytes(value: string | undefined): string | undefined {
   return value === undefined ? undefined : Buffer.from(value.trim()).toString("latin1");
 }
 
-/** The text of a header for Basic authorization, decoded; undefined for another one. */
+/** Decodes a header value of Basic authorization. Returns undefined for another value. */
 function readBasic(text: string): { scheme: string; plain: string } | undefined {
   const [, scheme, encoded] = /^(basic\s+)([\w+/=-]+)$/i.exec(text) ?? [];
   if (scheme === undefined || encoded === undefined) return undefined;

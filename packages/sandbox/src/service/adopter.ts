@@ -11,7 +11,7 @@ export interface SandboxAdopterDeps {
   registry: SandboxRegistry;
   images: Pick<UserImages, "note">;
   starter: SandboxStarter;
-  /** Undefined: there are no shared blobs. */
+  /** Undefined without shared blobs. */
   kept: KeptFiles | undefined;
 }
 
@@ -33,13 +33,13 @@ export class SandboxAdopter {
     await this.align(rows);
   }
 
-  /** Gives a sandbox its state in memory. */
+  /** Creates the state of a sandbox in memory. */
   admit(row: SandboxRow): void {
     this.#deps.registry.admit(row);
     this.#deps.images.note(row);
   }
 
-  /** Brings the records of admitted sandboxes into line with the engine. */
+  /** Corrects the records of admitted sandboxes by the state of the engine. */
   async align(rows: readonly SandboxRow[]): Promise<void> {
     const { driver, starter, kept } = this.#deps;
     if (rows.length === 0) return;

@@ -9,12 +9,14 @@ export interface EngineIdsDeps {
   isShared: boolean;
 }
 
-/** What the engine may have, also while it is being created or removed. */
+/**
+ * Ids of the sandboxes and snapshots that the engine may have, also during creation and removal.
+ */
 export class EngineIds implements KnownIds {
   readonly sandboxes: KnownIds["sandboxes"];
   readonly snapshots: KnownIds["snapshots"];
   readonly #deps: EngineIdsDeps;
-  /** What the store had at the last `refresh`. */
+  /** Ids that the store had at the last `refresh`. */
   #stored = { sandboxes: new Set<string>(), snapshots: new Set<string>() };
 
   constructor(deps: EngineIdsDeps) {
@@ -24,11 +26,12 @@ export class EngineIds implements KnownIds {
     this.snapshots = { has: (id) => snapshots.has(id) || this.#stored.snapshots.has(id) };
   }
 
-  /** Reads what other servers have created. Throws what the store throws. */
+  /** Reads the ids that other servers have created. Throws what the store throws. */
   async refresh(): Promise<void> {
     const { store, isShared } = this.#deps;
     if (!isShared) return;
-    // Snapshots first: one that a sandbox awaits keeps its files without a record of its own.
+    // Snapshots are read first: a snapshot whose record is removed while a sandbox still awaits it
+    // is then among the awaited ones.
     const snapshots = await store.snapshots.ids();
     const rows = await store.sandboxes.listIds();
     const awaited = rows.flatMap(({ snapshotId }) => snapshotId ?? []);

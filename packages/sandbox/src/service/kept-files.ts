@@ -17,9 +17,9 @@ export interface KeptFilesDeps {
   /** Folder for downloads, on a disk with room for the files of a sandbox. */
   folder: string;
   limits: {
-    /** Bytes that a user's copies may take together; 0: no limit. */
+    /** Maximum size of all copies of a user together, bytes; 0: no limit. */
     userBytes: number;
-    /** Delay until a copy that failed is tried again, ms; it doubles. */
+    /** Delay before the first repetition of a failed copy, ms. It doubles with each failure. */
     retryMs?: number;
   };
   logger: Pick<Logger, "info" | "warn">;
@@ -35,7 +35,7 @@ interface RestoreOptions {
   spec: PreparedSpec;
   userId: string;
   signal: AbortSignal;
-  /** Gets a line about the progress at most every second, for people. */
+  /** Gets a sentence about the progress at most every second. */
   report: (text: string) => void;
 }
 
@@ -43,8 +43,8 @@ const maxTries = 10;
 const reportMs = 1_000;
 
 /**
- * Copies of the files of hibernated sandboxes and of snapshots in the shared blobs, from which
- * another server restores them. Copies are made in the background, one at a time.
+ * Copies the files of hibernated sandboxes and of snapshots to the shared blobs, and restores them
+ * on another server. It makes the copies in the background, one at a time.
  */
 export class KeptFiles {
   readonly #deps: KeptFilesDeps;
@@ -57,14 +57,14 @@ export class KeptFiles {
     this.#deps = deps;
   }
 
-  /** Copies files soon, which must not change until `cancel` has resolved. */
+  /** Copies files in the background. The files must not change before `cancel` has resolved. */
   keepSoon(of: FilesOf, userId: string, tries = 0): void {
     if (!this.#deps.driver.files || this.#closing.signal.aborted) return;
     this.#waiting.set(keyOf(of), { of, userId, tries });
     this.#next();
   }
 
-  /** Ends the copying of files that are going to change. Never rejects. */
+  /** Ends the copying of files, so that the files may change. Never rejects. */
   async cancel(of: FilesOf): Promise<void> {
     const key = keyOf(of);
     this.#waiting.delete(key);
@@ -75,7 +75,7 @@ export class KeptFiles {
     await this.#current.done;
   }
 
-  /** Copies what an earlier server has not, or not since the last use. */
+  /** Copies files that have no copy, and files that were used after their last copy. */
   async keepMissing(
     hibernated: readonly { id: string; userId: string; lastUsedAt: number }[],
     snapshots: readonly { id: string; userId: string }[],
@@ -93,7 +93,7 @@ export class KeptFiles {
   }
 
   /**
-   * Fetches files that this server does not have; does nothing when it has them, or when there is
+   * Restores files from their copy. Does nothing when this server has the files, or when there is
    * no copy. Throws BlobsUnavailable, BlobLost, SandboxFailed, the signal's reason.
    */
   async restore(of: FilesOf, { spec, userId, signal, report }: RestoreOptions): Promise<void> {
@@ -116,7 +116,7 @@ export class KeptFiles {
     logger.info({ [of.kind]: of.id, size: kept.size }, "kept files restored");
   }
 
-  /** Waits for the end of the current copy, which it aborts. */
+  /** Aborts the current copy and waits for its end. */
   async close(): Promise<void> {
     this.#closing.abort(new PlatformError("CopyCancelled"));
     this.#waiting.clear();
@@ -147,7 +147,7 @@ export class KeptFiles {
     const blob = await blobs.put(await this.#bound(packed, of, userId), { signal });
     signal.throwIfAborted();
     const isKept = await references.keep({ id: of.id, userId }, blob);
-    // It may have been stored before and removed meanwhile.
+    // An equal blob may have been stored earlier, and a collector may have removed it since.
     if (!isKept || !(await blobs.has(blob))) {
       if (isKept) await references.release(of.id);
       throw new PlatformError("CopyRemoved");
@@ -174,7 +174,7 @@ export class KeptFiles {
     this.#retries.set(keyOf(of), setTimeout(again, retryMs * 2 ** (tries - 1)).unref());
   }
 
-  /** Passes bytes on until the copies of the user would take more than they may. */
+  /** Passes bytes on, and throws CopiesFull when the user's copies would exceed `userBytes`. */
   async #bound(
     bytes: AsyncIterable<Uint8Array>,
     of: FilesOf,
@@ -195,8 +195,8 @@ export class KeptFiles {
   }
 
   /**
-   * Downloads a blob to a file without a name, and checks it before anything reads it: archives are
-   * unpacked by root.
+   * Downloads a blob to a file without a name and checks the digest of the blob. The check comes
+   * before the archive is read, because root unpacks it.
    */
   async #fetch(kept: BlobInfo, signal: AbortSignal, report: (share: number) => void): Promise<FileHandle> {
     const { blobs, folder } = this.#deps;
@@ -226,7 +226,7 @@ function keyOf({ kind, id }: FilesOf): string {
   return `${kind} ${id}`;
 }
 
-/** What comes out of a stream when bytes go in; a failure of either side is that of the result. */
+/** Passes bytes through a stream. The result fails when the source or the stream fails. */
 async function* piped(
   source: AsyncIterable<Uint8Array>,
   through: ReturnType<typeof createZstdCompress> | ReturnType<typeof createZstdDecompress>,
@@ -242,7 +242,7 @@ async function* piped(
   }
 }
 
-/** A source has released what it holds, such as a process, when it is closed. */
+/** Waits until a source is closed, because it has then released its process or file. */
 function ended(input: Readable): Promise<void> {
   return new Promise((resolve) => (input.closed ? resolve() : input.once("close", () => resolve())));
 }

@@ -14,12 +14,12 @@ export interface SandboxProcessesDeps {
   egress: Egress | undefined;
   logger: Pick<Logger, "warn">;
   images: Pick<UserImages, "admit">;
-  /** Undefined: there are no shared blobs. */
+  /** Undefined without shared blobs. */
   kept: KeptFiles | undefined;
   timeouts: {
-    /** Limit of a start without the preparation of the root, ms. */
+    /** Maximum time of a start without the preparation of the root, ms. */
     startMs: number;
-    /** Limit of the preparation of the root, ms. */
+    /** Maximum time of the preparation of the root, ms. */
     prepareMs: number;
   };
 }
@@ -87,7 +87,7 @@ export class SandboxProcesses {
   }
 
   /**
-   * Fetches the files of a sandbox, or of the snapshot that it begins with, when they are only in
+   * Restores the files of a sandbox, or of the snapshot with which it begins, when they are only in
    * the shared blobs. Throws BlobsUnavailable, BlobLost, SandboxFailed, the signal's reason.
    */
   async restoreFiles(

@@ -19,7 +19,7 @@ export interface SandboxRegistryDeps {
   /** Milliseconds since the epoch. */
   now: () => number;
   quota: {
-    /** Sandboxes of a user in any state; 0: no limit. */
+    /** Maximum number of sandboxes of a user in any state; 0: no limit. */
     max: number;
     /** Throws TooManySandboxes when the user's files leave no room for another one. */
     requireDisk: UserDisk["require"];
@@ -33,7 +33,7 @@ export class SandboxRegistry {
   readonly now: () => number;
   readonly #deps: SandboxRegistryDeps;
   readonly #listeners = new Set<(notice: SandboxNotice) => void>();
-  /** One at a time for a sandbox: a row that was read earlier must not arrive later. */
+  /** Serialises the changes of a sandbox, so that listeners get its rows in the order of change. */
   readonly #changes = new KeyedMutex();
 
   constructor(deps: SandboxRegistryDeps) {
@@ -78,15 +78,16 @@ export class SandboxRegistry {
     return state;
   }
 
-  /** Throws TooManySandboxes, and SnapshotNotFound when its snapshot was removed. */
+  /** Stores a new sandbox. Throws TooManySandboxes, and SnapshotNotFound for a removed snapshot. */
   async create(row: SandboxRow): Promise<void> {
     this.#checkQuota(row.userId);
     this.#deps.quota.requireDisk(row.userId);
     const state = this.admit(row);
     try {
-      // The hold keeps the files from now on; an earlier removal has taken the record.
+      // `admit` keeps the snapshot's files from now on. A missing record tells of an earlier
+      // removal.
       if (row.snapshotId !== null) await this.#deps.snapshots.require(row.userId, row.snapshotId);
-      // Before the write: from then on, requests of other servers may come.
+      // The note comes before the write, because other servers may send requests after the write.
       this.#deps.shared?.noteCreated(row.id);
       await this.#deps.store.create(row);
     } catch (error) {
@@ -102,7 +103,7 @@ export class SandboxRegistry {
     return this.#changes.run(id, async () => {
       await this.#deps.store.update(id, change);
       const row = await this.get(id);
-      // It may have been removed meanwhile, and listeners were told so.
+      // The sandbox may have been removed during the update. The listeners know of that already.
       const state = this.states.get(id);
       if (!row || !state) return;
       state.status = row.status;
@@ -136,13 +137,13 @@ export class SandboxRegistry {
     await this.releaseSnapshot(row);
   }
 
-  /** Drops a sandbox that another server handles from now on. */
+  /** Removes a sandbox from memory that another server handles from now on. */
   release(id: string): void {
     this.drop(id);
     this.#notify({ id, released: true });
   }
 
-  /** Drops the state of a sandbox. */
+  /** Removes the state of a sandbox from memory. */
   drop(id: string): void {
     const state = this.states.get(id);
     if (state) cutConnections(state);

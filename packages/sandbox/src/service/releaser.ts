@@ -10,17 +10,17 @@ import type { SandboxRegistry } from "./registry.ts";
 export interface SandboxReleaserDeps {
   registry: SandboxRegistry;
   egress: Pick<Egress, "detach"> | undefined;
-  /** Undefined: there are no shared blobs. */
+  /** Undefined without shared blobs. */
   kept: Pick<KeptFiles, "cancel"> | undefined;
   /** Serialises the operations on a sandbox. */
   mutex: KeyedMutex;
   logger: Pick<Logger, "warn">;
 }
 
-/** How long the release of a sandbox waits for operations on it, ms. */
+/** Maximum time that the release of a sandbox waits for operations on the sandbox, ms. */
 const releaseWaitMs = 5_000;
 
-/** Ends what a server does with sandboxes that another one handles from now on. */
+/** Ends what this server does with sandboxes that another server handles from now on. */
 export class SandboxReleaser {
   readonly #deps: SandboxReleaserDeps;
 

@@ -16,7 +16,7 @@ export interface RunStoppedDeps {
 }
 
 /**
- * Runs work on a sandbox that may end its processes, and starts those of a running sandbox again.
+ * Runs work that may end the processes of a sandbox, and then starts a running sandbox again.
  * The caller holds the sandbox's mutex. Throws SandboxFailed for a sandbox that never ran.
  */
 export async function runStopped<T>(

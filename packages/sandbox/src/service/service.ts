@@ -44,9 +44,9 @@ export interface SandboxServiceOptions extends SpecChoiceDeps {
   /** Running sandboxes of a user; 0: no limit. */
   maxPerUser?: number;
   quotas?: Partial<SandboxQuotas>;
-  /** Set when other servers have sandboxes in the same store: this one has only those it adopts. */
+  /** Set when other servers use the same store. This server then has only sandboxes it adopts. */
   shared?: SharedSandboxes | undefined;
-  /** Copies in the shared blobs; undefined: there are none. */
+  /** Copies of files in the shared blobs; undefined without shared blobs. */
   kept?: KeptFiles | undefined;
   /** Space on the filesystem that holds the sandboxes. */
   space?: () => Promise<DiskSpace | undefined>;
@@ -147,7 +147,7 @@ export class SandboxService implements Sandboxes {
     const whenDue = (id: string, isDue: () => boolean, work: (row: SandboxRow) => Promise<void>) =>
       mutex.run(id, async () => {
         const row = await registry.get(id);
-        // Nothing waits between the check and the step.
+        // `work` begins right after `isDue`, without an await in between.
         if (row && isDue()) await work(row);
       });
     const { states } = registry;
@@ -249,7 +249,8 @@ export class SandboxService implements Sandboxes {
     const { snapshotId, after } = options;
     const snapshot = snapshotId === undefined ? undefined : await this.snapshots.require(userId, snapshotId);
     const snapshotSpec = specId === undefined ? (snapshot?.spec as PreparedSpec | undefined) : undefined;
-    // With a given spec and no snapshot the write begins at once, for the caller's transaction.
+    // With a given spec and no snapshot nothing is awaited before the write, so that the write
+    // belongs to the caller's transaction.
     const named = specId === undefined ? snapshotSpec : this.#specs.require(specId);
     const spec = options.spec ?? named ?? (await this.#specs.getDefault(userId));
     const facts = { prepared: snapshotSpec !== undefined, now: this.#registry.now() };
@@ -307,7 +308,7 @@ export class SandboxService implements Sandboxes {
   }
 
   async remove(userId: string, id: string, removeRecord?: () => Promise<unknown>): Promise<void> {
-    // One that is being created has no record yet, and is not to be aborted.
+    // A sandbox that is being created has no record yet, and its creation must go on.
     await this.#registry.require(id);
     if (this.#isUnknown(id)) await this.#requireHere(id);
     const state = this.#registry.requireState(userId, id);

@@ -18,12 +18,12 @@ export interface SnapshotServiceDeps {
     remove: (id: string) => Promise<void>;
   };
   store: SnapshotStore;
-  /** Copies in the shared blobs, if there are any. */
+  /** Copies of files in the shared blobs; undefined without shared blobs. */
   kept: KeptFiles | undefined;
   rules: {
     /** Milliseconds since the epoch. */
     now: () => number;
-    /** Snapshots of a user; 0: no limit. */
+    /** Maximum number of snapshots of a user; 0: no limit. */
     maxPerUser: number;
     /** Whether a sandbox of another server has yet to begin with a snapshot. */
     isAwaitedElsewhere: (id: string) => Promise<boolean>;
@@ -103,7 +103,7 @@ export class SnapshotService implements Snapshots {
   async remove(userId: string, id: string): Promise<void> {
     await this.require(userId, id);
     await this.#deps.store.remove(id);
-    // The reaper removes one that another server awaits, once it does not any more.
+    // When a sandbox of another server awaits the snapshot, a later reap removes its files.
     if (!this.#awaited.has(id) && !(await this.#deps.rules.isAwaitedElsewhere(id))) await this.#discard(id);
   }
 
@@ -118,7 +118,7 @@ export class SnapshotService implements Snapshots {
     const sandboxes = this.#awaited.get(id);
     if (!sandboxes?.delete(sandboxId) || sandboxes.size > 0) return;
     this.#awaited.delete(id);
-    // In doubt there is a record, which needs the files.
+    // When the store cannot be read, the snapshot may have a record, so its files stay.
     const isGone = await this.#isUnused(id).catch(() => false);
     if (isGone && !this.#awaited.has(id)) await this.#discard(id).catch(() => {});
   }

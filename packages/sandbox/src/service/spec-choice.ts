@@ -2,7 +2,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { SandboxSpec } from "../driver.ts";
 import type { SandboxRow } from "../sandbox-store.ts";
 
-/** Begins the id of a spec that is an image: `docker://python:3.13`. */
+/** Prefix of a spec id that names an image, such as `docker://python:3.13`. */
 const imagePrefix = "docker://";
 
 export interface SpecChoiceDeps {

@@ -23,7 +23,7 @@ type EngineState = DriverSandbox["state"];
 /** Delay until a start whose outcome could not be stored is retried, ms. */
 const retryMs = 5_000;
 
-/** Delay between attempts to attach a network that the owner before still has, ms. */
+/** Delay between two attempts to attach a network whose port the earlier owner still has, ms. */
 const attachRetryMs = 500;
 const maxAttaches = 120;
 
@@ -123,14 +123,14 @@ export class SandboxStarter {
       state.incarnation = row.incarnation;
     } catch (error) {
       logger.warn({ sandbox: id, reason: errorText(error) }, "sandbox network could not be reattached");
-      // The owner before stands still and has the port. What runs must not end for that.
+      // The earlier owner stands still and has the port. The processes of the sandbox go on.
       if (!registry.isShared || !isPortTaken(error)) return;
       state.incarnation = row.incarnation;
       void this.#attachLater(state, row, spec);
     }
   }
 
-  /** Attaches the network once its port is free. If it stays taken, the next use starts anew. */
+  /** Attaches the network once its port is free. After `maxAttaches` the next use restarts. */
   async #attachLater(state: SandboxRuntimeState, row: SandboxRow, spec: PreparedSpec): Promise<void> {
     const { registry, processes, logger } = this.#deps;
     const isCurrent = () =>
@@ -177,7 +177,7 @@ export class SandboxStarter {
     return AbortSignal.any([state.removal.signal, this.#closing.signal]);
   }
 
-  /** A sandbox whose files come from the shared blobs is STARTING meanwhile. */
+  /** Restores the files of a sandbox from the shared blobs. The sandbox is STARTING until then. */
   async #restoreFiles(row: SandboxRow, spec: PreparedSpec, state: SandboxRuntimeState): Promise<void> {
     const { registry, processes } = this.#deps;
     let reported = Promise.resolve();

@@ -46,7 +46,7 @@ export class UserDisk {
     if (this.#deps.maxBytes === 0 || this.#isMeasuring) return;
     this.#isMeasuring = true;
     await this.#measureSandboxes();
-    // When the store cannot be read, the next round measures.
+    // When the store cannot be read, the next round measures the snapshots.
     await this.#measureSnapshots().catch(() => {});
     this.#isMeasuring = false;
   }

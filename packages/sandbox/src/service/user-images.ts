@@ -17,7 +17,9 @@ export class UserImages {
   readonly #deps: UserImagesDeps;
   /** By sandbox: its image, with the digest once it is known. */
   readonly #images = new Map<string, string>();
-  /** By snapshot, whose spec never changes: its image, if its user chose one. */
+  /**
+   * Image of each snapshot by its id; undefined when the user did not choose one. It never changes.
+   */
   readonly #ofSnapshots = new Map<string, string | undefined>();
 
   constructor(deps: UserImagesDeps) {
@@ -39,7 +41,7 @@ export class UserImages {
     if (image === undefined) return;
     const { max } = this.#deps;
     const ofSnapshots = max > 0 ? await this.#readSnapshots(userId) : [];
-    // From here to the end nothing waits, so that concurrent starts count each other.
+    // No await follows, so that concurrent starts count each other.
     this.#images.delete(id);
     const kept = this.#kept(userId, ofSnapshots);
     // A tag counts as the image that it was before.
@@ -59,7 +61,7 @@ export class UserImages {
     return kept;
   }
 
-  /** The images of a user's snapshots. */
+  /** Reads the images of a user's snapshots. */
   async #readSnapshots(userId: string): Promise<string[]> {
     const { snapshots } = this.#deps;
     const owners = await snapshots.owners();

@@ -14,7 +14,7 @@ export interface LoadSpecsOptions {
   dataDir: string;
   /** Absolute path of the specs file; undefined: `specs.json` of the data folder, if it exists. */
   specsFile: string | undefined;
-  /** Only the oci driver runs the host's files. */
+  /** Name of the driver. Only the oci driver runs the host's files. */
   driver?: "oci" | "docker" | "kubernetes";
   /** Default limits. */
   limits: { memoryBytes: number; pids: number; cpus: number; diskBytes: number };

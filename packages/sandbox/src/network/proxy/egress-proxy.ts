@@ -33,7 +33,7 @@ import { type Inspector, tunnel } from "./tunnel.ts";
 export interface EgressProxyOptions {
   /** Folder for the authority's key and the logs; created if missing. */
   dir: string;
-  /** Secret of the authority that several servers share; undefined: a key of the folder. */
+  /** Secret of the certificate authority of several servers; undefined: the folder has a key. */
   authoritySecret?: Uint8Array | undefined;
   logger: Logger;
   /** Has the secrets of credential rules. */
@@ -327,7 +327,7 @@ export class EgressProxy implements Egress, Inspector {
     return refusal;
   }
 
-  /** Reads the log again, because another process may have written to it meanwhile. */
+  /** Reads the log again, because another process may have written to the log. */
   async #renewLog(id: string): Promise<DecisionLog> {
     await this.#logs.get(id)?.flush();
     this.#logs.delete(id);

@@ -153,7 +153,7 @@ export async function forwardUpgrade(
   }
 }
 
-/** What is sent to the server, and the mask of its response. */
+/** The headers that the proxy sends to the server, and the mask of the response. */
 interface Outgoing {
   headers: RawHeaders;
   mask: ResponseMask | undefined;

@@ -56,8 +56,8 @@ export class CertificateAuthority {
   }
 
   /**
-   * The authority that every server with the same secret has: what one of them issues, the
-   * sandboxes of the others trust. `secret`: 32 random bytes.
+   * Derives the authority from a secret of 32 random bytes. Servers with the same secret have the
+   * same authority, so their sandboxes trust the certificates of each of these servers.
    */
   static derive(secret: Uint8Array): CertificateAuthority {
     const key = deriveKey(secret);
@@ -121,7 +121,7 @@ function newKey(): KeyObject {
 
 function deriveKey(secret: Uint8Array): KeyObject {
   const pair = createECDH("prime256v1");
-  // Throws for numbers above the order of the curve, with a probability of 2^-32.
+  // `setPrivateKey` throws for a number above the order of the curve, with a probability of 2^-32.
   pair.setPrivateKey(secret);
   const point = pair.getPublicKey();
   const [x, y] = [point.subarray(1, 33), point.subarray(33)].map((part) => part.toString("base64url"));
