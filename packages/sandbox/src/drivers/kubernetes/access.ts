@@ -3,22 +3,22 @@ import type { Cluster } from "./cluster.ts";
 /** A right that the driver needs. */
 export interface Right {
   verb: string;
-  /** As in `kubectl auth can-i`: `pods/exec`, `networkpolicies.networking.k8s.io`. */
+  /** Resource as `kubectl auth can-i` takes it, such as `pods/exec`. */
   resource: string;
-  /** The driver works without it, at a cost. */
+  /** The driver works without the right, but slower. */
   isOptional?: true;
 }
 
 const needed: Readonly<Record<string, readonly string[]>> = {
   pods: ["create", "get", "list", "watch", "patch", "delete"],
-  // Which of the two an exec over WebSocket needs depends on the version of the cluster.
+  // An exec over WebSocket needs `create` or `get`, depending on the version of the cluster.
   "pods/exec": ["create", "get"],
   persistentvolumeclaims: ["create", "get", "list", "patch", "delete"],
   configmaps: ["create"],
   "networkpolicies.networking.k8s.io": ["create"],
 };
 
-/** All rights of the driver, in its namespace, except that to storage classes. */
+/** All rights of the driver. They are rights in its namespace, except for `storageclasses`. */
 export const neededRights: readonly Right[] = [
   ...Object.entries(needed).flatMap(([resource, verbs]) => verbs.map((verb) => ({ verb, resource }))),
   { verb: "list", resource: "storageclasses.storage.k8s.io", isOptional: true },

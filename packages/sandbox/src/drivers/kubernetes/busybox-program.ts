@@ -4,10 +4,10 @@ import { findBusybox } from "../common/busybox.ts";
 import type { Cluster } from "./cluster.ts";
 import { storeProgram } from "./helper-program.ts";
 
-/** A ConfigMap holds no more; the rest is in the next one. */
+/** Maximum size of the part of busybox in one ConfigMap, bytes. */
 const partBytes = 1_000_000;
 
-/** Folder of a pod for the programs that its first process joins of their parts. */
+/** Folder of a pod in which the first process joins the parts of programs. */
 export const programsPath = "/run/sandpiper-programs";
 
 /** argv prefix of the shell that every sandbox has where the server has a static busybox. */
@@ -15,7 +15,7 @@ export const clusterShell = [`${programsPath}/busybox`, "sh"];
 
 /**
  * Stores the server's static busybox in the cluster, and returns the names of the ConfigMaps with
- * its parts. Empty without a static busybox. Idempotent.
+ * its parts. Returns no names when the server has no static busybox. Idempotent.
  */
 export async function storeBusybox(cluster: Cluster): Promise<string[]> {
   const path = findBusybox();

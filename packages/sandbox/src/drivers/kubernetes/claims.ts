@@ -5,13 +5,14 @@ import type { Cluster } from "./cluster.ts";
 import { annotations, labels, selectLabel } from "./labels.ts";
 import type { MountedFolder } from "./volume-folders.ts";
 
-/** Wait for a volume, ms. */
+/** Maximum wait until a claim has its volume, ms. */
 const bindTimeoutMs = 120_000;
-/** Wait for a claim that another sandbox of that name had, ms. */
+/** Maximum wait until an old claim of the same name is deleted, ms. */
 const deletionTimeoutMs = 60_000;
+/** Delay between two looks at a claim, ms. */
 const pollMs = 25;
 
-/** What a later start needs to know about a claim; kept in its annotations. */
+/** Facts about a claim that a later start needs. The annotations of the claim contain them. */
 export interface ClaimFacts {
   image: string;
   folders: MountedFolder[];
@@ -31,7 +32,7 @@ export class Claims {
   readonly #storageClass: string | undefined;
   #bindsAtOnce: boolean | undefined;
 
-  /** `storageClass`: undefined for the cluster's default. */
+  /** `storageClass`: name of the class; undefined for the default class of the cluster. */
   constructor(cluster: Cluster, installation: string, storageClass: string | undefined) {
     this.#cluster = cluster;
     this.#installation = installation;
@@ -39,8 +40,8 @@ export class Claims {
   }
 
   /**
-   * Creates a claim and waits for its volume where the storage class makes volumes before pods.
-   * Waits first until an old claim of that name has gone.
+   * Waits until an old claim of the name is deleted, and creates a claim. Then waits for the volume
+   * where the storage class makes volumes before pods.
    */
   async create({ name, labels: own, facts, bytes }: ClaimInput): Promise<void> {
     const { namespace } = this.#cluster;
@@ -75,19 +76,19 @@ export class Claims {
     }
   }
 
-  /** Undefined for an unknown claim and for one that is being deleted. */
+  /** Finds a claim; undefined for an unknown claim and for a claim that is being deleted. */
   async find(name: string): Promise<V1PersistentVolumeClaim | undefined> {
     const claim = await this.#read(name);
     return claim?.metadata?.deletionTimestamp ? undefined : claim;
   }
 
-  /** The claim of a sandbox. Undefined for an unknown one. */
+  /** Finds the claim of a sandbox; undefined for an unknown sandbox. */
   async findSandbox(id: string): Promise<V1PersistentVolumeClaim | undefined> {
     const [claim] = await this.list(labels.sandbox, id);
     return claim;
   }
 
-  /** All that have the label, with this value if one is given, and are not being deleted. */
+  /** Lists the claims with a label (and value), without claims that are being deleted. */
   async list(label: string, value?: string): Promise<V1PersistentVolumeClaim[]> {
     const { namespace } = this.#cluster;
     const labelSelector = selectLabel(this.#installation, label, value);
@@ -97,7 +98,7 @@ export class Claims {
     return found.items.filter(({ metadata }) => !metadata?.deletionTimestamp);
   }
 
-  /** Sets labels; null removes one. */
+  /** Sets labels of a claim; the value null removes a label. */
   async label(name: string, own: Record<string, string | null>): Promise<void> {
     const { namespace } = this.#cluster;
     await this.#cluster.request("patch persistentvolumeclaims", () =>
@@ -109,9 +110,9 @@ export class Claims {
   }
 
   /**
-   * Sets labels (null removes one) if those of now are the wanted ones, and nobody changes them at
-   * the same time. False otherwise, and for an unknown claim. `last`: the claim as it was known
-   * before, which saves a request when it is still so.
+   * Sets labels if `isWanted` accepts the present labels, in one atomic step; the value null
+   * removes a label. Returns false when `isWanted` refuses, and for an unknown claim. `last`: the
+   * claim from an earlier look, which saves a request when the claim has not changed since.
    */
   async exchange(
     name: string,
@@ -120,7 +121,8 @@ export class Claims {
     last?: V1PersistentVolumeClaim,
   ): Promise<boolean> {
     const { namespace } = this.#cluster;
-    // The cluster itself may change other parts of the claim meanwhile.
+    // A conflict repeats the exchange, because the cluster may have changed other parts of the
+    // claim.
     for (let known = last; ; known = undefined) {
       const claim = known ?? (await this.find(name));
       if (!claim || !isWanted(claim.metadata?.labels ?? {})) return false;
@@ -140,7 +142,9 @@ export class Claims {
     }
   }
 
-  /** The cluster keeps the volume until no pod uses it. An unknown claim is ignored. */
+  /**
+   * Removes a claim. The cluster keeps its volume until no pod uses it. Ignores an unknown claim.
+   */
   async remove(name: string): Promise<void> {
     const { namespace } = this.#cluster;
     await this.#cluster.request(
@@ -160,8 +164,9 @@ export class Claims {
   }
 
   /**
-   * A pod with a claim that has no volume yet is tried again only after a while, so that it pays
-   * off to wait. Unknown where the server may not read storage classes: then nothing is waited for.
+   * Tells whether the storage class makes volumes before pods. `create` then waits for the volume,
+   * because the scheduler tries a pod without a volume again only after a while. Returns false
+   * where the server may not read storage classes.
    */
   async #isBoundAtOnce(): Promise<boolean> {
     this.#bindsAtOnce ??= await this.#readBindingMode();

@@ -15,17 +15,17 @@ export interface ClusterOptions {
    * the pod that the server runs in.
    */
   kubeconfig?: string | undefined;
-  /** Undefined: that of the kubeconfig or of the server's pod, else `default`. */
+  /** Namespace; undefined: that of the kubeconfig or of the server's pod, else `default`. */
   namespace?: string | undefined;
 }
 
 /** Handlers of the API server's refusals by HTTP status. */
 export type RefusalHandlers<T> = Record<number, (message: string) => T>;
 
-/** Errors of the network and of an API server that cannot serve now. */
+/** HTTP statuses of an API server, or of a proxy in front of it, that cannot serve now. */
 const unavailableStatuses = [500, 502, 503, 504];
 
-/** Uses the connections of the first request for all: the library makes new ones each time. */
+/** Reuses the connections of the first request, because the library opens new ones each time. */
 class PooledConfig extends KubeConfig {
   #dispatcher: ReturnType<RequestContext["getDispatcher"]>;
 
@@ -40,7 +40,7 @@ class PooledConfig extends KubeConfig {
 export class Cluster {
   readonly config: KubeConfig;
   readonly namespace: string;
-  /** For error messages. */
+  /** Address of the API server, for error messages. */
   readonly address: string;
   readonly core: CoreV1Api;
   readonly networking: NetworkingV1Api;
@@ -110,14 +110,14 @@ export class Cluster {
   }
 }
 
-/** The message of a `Status` object, which is what an API server answers. */
+/** Returns the message of the `Status` object with which an API server answers. */
 function readMessage(error: ApiException<unknown>): string {
   try {
     const body: unknown = typeof error.body === "string" ? JSON.parse(error.body) : error.body;
     const { message } = body as { message?: unknown };
     if (typeof message === "string") return message.trim().replace(/\.$/, "").slice(0, 500);
   } catch {
-    // It is the text of a proxy in between.
+    // The answer is no JSON, so a proxy in front of the API server has written it.
   }
   return `HTTP status ${error.code}`;
 }

@@ -11,14 +11,14 @@ import { Resident } from "./resident.ts";
 
 /** A sandbox whose helper can be asked. */
 export interface Connection {
-  /** Of its pod. */
+  /** Name of the sandbox's pod. */
   name: string;
   resident: Resident;
   facts: PodFacts;
   isPaused: boolean;
 }
 
-/** One connection to the helper of each running sandbox, opened when it is needed. */
+/** Keeps one connection to the helper of each running sandbox, and opens it when it is needed. */
 export class Connections {
   readonly #cluster: Cluster;
   readonly #claims: Claims;
@@ -31,7 +31,7 @@ export class Connections {
     this.#pods = parts.pods;
   }
 
-  /** Connects to a sandbox's pod that runs. Throws SandboxFailed. */
+  /** Connects to the running pod of a sandbox. Throws SandboxFailed. */
   async connect(id: string, pod: V1Pod): Promise<Connection> {
     this.close(id);
     return await this.#keep(id, this.open(pod));
@@ -43,12 +43,14 @@ export class Connections {
     this.#keep(id, Promise.resolve(connection));
   }
 
-  /** Throws SandboxNotFound for an unknown sandbox, SandboxNotRunning for a stopped one. */
+  /**
+   * Gets the connection of a sandbox. Throws SandboxNotFound, and SandboxNotRunning when stopped.
+   */
   async get(id: string): Promise<Connection> {
     return await (this.#open.get(id) ?? this.#keep(id, this.#find(id)));
   }
 
-  /** Ends the connection of a sandbox and what it carries. */
+  /** Ends the connection of a sandbox, with the commands and TCP connections that it carries. */
   close(id: string): void {
     const open = this.#open.get(id);
     this.#open.delete(id);
@@ -84,7 +86,7 @@ export class Connections {
     throw new PlatformError("SandboxProcessesEnded", { id });
   }
 
-  /** A connection to a pod, which the caller closes. Throws SandboxFailed. */
+  /** Opens a connection to a pod. The caller closes it. Throws SandboxFailed. */
   async open(pod: V1Pod): Promise<Connection> {
     const facts = readFacts<PodFacts>(pod.metadata);
     if (!facts) throw new PlatformError("PodNotReached", { reason: "the pod was not made by this server" });

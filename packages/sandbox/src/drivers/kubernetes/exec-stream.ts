@@ -11,14 +11,14 @@ const connectTimeoutMs = 15_000;
 export interface ExecStream {
   /** Writes to the program's standard input. */
   send(bytes: Buffer): void;
-  /** Bytes that were sent and wait for the network. */
+  /** Number of sent bytes that wait for the network. */
   readonly unsent: number;
   close(): void;
 }
 
 export interface ExecListener {
   onOutput(bytes: Buffer): void;
-  /** Called once, when the program or the connection has ended. */
+  /** Called once when the program or the connection has ended. */
   onEnd(reason: string): void;
 }
 
@@ -69,7 +69,7 @@ export async function openExecStream(
   };
 }
 
-/** The message of the `Status` that ends a connection. */
+/** Returns the message of the `Status` that ends a connection. */
 function readStatus(bytes: Buffer): string {
   try {
     const { message } = JSON.parse(bytes.toString("utf8")) as { message?: unknown };
@@ -103,7 +103,7 @@ async function withTimeout<T>(work: Promise<T>, drop: (late: T) => void): Promis
   }
 }
 
-/** Output of a program that a pod runs for the driver; more is cut off, bytes. */
+/** Maximum size of the output of a program that a pod runs for the driver, bytes. */
 const maxOutputBytes = 4 * 2 ** 20;
 
 /** Runs a short program of the driver in a pod and returns its output. Throws SandboxFailed. */

@@ -8,28 +8,28 @@ import { runProgram } from "../common/run-program.ts";
 import type { Cluster } from "./cluster.ts";
 
 const sources = fileURLToPath(new URL("./helper/", import.meta.url));
-/** A packager compiles the helper into this folder, so that a server needs no compiler. */
+/** Folder into which a packager compiles the helper, so that a server needs no compiler. */
 const compiled = join(sources, "compiled");
 
 const compilers = ["cc", "gcc", "clang"];
 const compileFlags = ["-std=gnu11", "-Os", "-static", "-s", "-ffunction-sections", "-Wl,--gc-sections"];
 const compileTimeoutMs = 120_000;
-/** A ConfigMap holds no more. */
+/** Maximum size of the content of a ConfigMap, bytes. */
 const maxBytes = 2 ** 20;
 
-/** Path of the helper in a pod, and its name in the ConfigMap. */
+/** The path of the helper in a pod, and the name of the helper in its ConfigMap. */
 export const helperName = "helper";
 export const helperPath = `${insideFolder}/${helperName}`;
 
 export interface HelperProgram {
   content: Buffer;
-  /** Name of the ConfigMap that has it. */
+  /** Name of the ConfigMap that contains the program. */
   configMap: string;
 }
 
 /**
- * The static helper for this machine's architecture: compiled before, else compiled now into `dir`.
- * Throws SandboxFailed without a compiler.
+ * Returns the static helper for this machine's architecture. Compiles it into `dir` unless it is
+ * compiled already. Throws SandboxFailed when the compiler is missing or fails.
  */
 export async function loadHelper(dir: string): Promise<HelperProgram> {
   const names = readdirSync(sources)
@@ -64,7 +64,7 @@ async function compile(names: string[], dir: string, name: string): Promise<stri
   throw new PlatformError("HelperNotCompiled", { reason });
 }
 
-/** Stores the helper in the cluster, from where pods mount it. Idempotent. */
+/** Stores the helper in a ConfigMap, which pods mount. Idempotent. */
 export async function storeHelper(cluster: Cluster, { content, configMap }: HelperProgram): Promise<void> {
   await storeProgram(cluster, { configMap, name: helperName, content });
 }

@@ -17,26 +17,27 @@ import { labels } from "./labels.ts";
 import { containerName, makePod, type PodDefaults, sandboxStatus } from "./pod-options.ts";
 import type { Pods } from "./pods.ts";
 
-/** What is known of an image by its tag is looked up again after this time, ms. */
+/** Time after which the driver looks up again the image of a tag, ms. */
 const tagLifeMs = 600_000;
+/** Maximum number of images whose facts the driver keeps in memory. */
 const maxKnown = 1_000;
 
 /** Variables that the cluster and the runtime add to those of an image. */
 const addedVariables = /^(?:KUBERNETES_\w+|HOSTNAME|HOME)$/;
 
-/** What an image decides. */
+/** Facts of an image on which a spec depends. */
 interface ImageFacts {
-  /** With the digest where the cluster tells it. */
+  /** Reference of the image, with its digest where the cluster tells it. */
   reference: string;
   env: Record<string, string>;
   workingDir: string;
-  /** `uid:gid` of its own user. */
+  /** User of the image as `uid:gid`. */
   user: string;
   passwd: string;
   group: string;
 }
 
-/** Prepares specs by the images of a cluster: a short pod tells what an image has. */
+/** Prepares specs whose images the nodes fetch. A short pod of the image tells its facts. */
 export class Images {
   readonly #cluster: Cluster;
   readonly #pods: Pods;
@@ -75,8 +76,8 @@ export class Images {
   }
 
   /**
-   * Whether the image may have files in the folders that a volume hides: in the home of a user of
-   * its own, or in its own working folder.
+   * Tells whether the image may have files in the folders that a volume hides. The image may have
+   * them in the home of one of its own users and in its own working folder.
    */
   async mayHaveFiles({ root, user, workingDir }: PreparedSpec): Promise<boolean> {
     if (root.kind !== "image") return false;
@@ -131,18 +132,18 @@ export class Images {
   }
 }
 
-/** The cluster's name of an image: by digest if known. */
+/** Returns the name by which nodes fetch an image, with its digest if it is known. */
 function toClusterName(image: RegistryImage): string {
   return image.digest === undefined ? image.name : `${image.registry}/${image.repository}@${image.digest}`;
 }
 
-/** The output of `helper describe`. */
+/** Parses the output of `helper describe`. */
 function parseFacts(text: string, image: RegistryImage, imageId: string): ImageFacts {
   const [workingDir = "/", user = "0:0", count = "0", ...rest] = text.split("\0");
   const variables = rest.slice(0, Number(count)).map(splitVariable);
   const digest = image.digest ?? /@(sha256:[0-9a-f]{64})$/.exec(imageId)?.[1];
   return {
-    // An image that was loaded into a node has no digest that a node could find it by.
+    // An image that was loaded into a node has no digest by which a node could fetch it.
     reference: digest === undefined ? image.name : `${image.registry}/${image.repository}@${digest}`,
     env: Object.fromEntries(variables.filter(([name]) => !addedVariables.test(name))),
     workingDir,

@@ -37,28 +37,28 @@ import { WarmPool } from "./warm-pool.ts";
 export interface KubernetesDriverOptions extends ClusterOptions {
   /** Folder for the id of this installation and the compiled helper; created when it is missing. */
   dir: string;
-  /** Undefined: the cluster's default runtime. */
+  /** Name of the RuntimeClass; undefined: the default runtime of the cluster. */
   runtimeClass?: string | undefined;
-  /** Undefined: the cluster's default class. */
+  /** Name of the StorageClass; undefined: the default class of the cluster. */
   storageClass?: string | undefined;
   /** Names of Secrets with which nodes fetch images; default: none. */
   pullSecrets?: readonly string[];
-  /** Default true: root inside is not root of the node. */
+  /** True: root in a sandbox is not root of the node. Default: true. */
   userNamespaces?: boolean;
   /**
-   * Name by which all servers of one cluster find the same sandboxes, `[a-z0-9]{1,12}`; undefined:
-   * an id of the folder.
+   * Name of the installation, `[a-z0-9]{1,12}`. Servers with the same name share their sandboxes.
+   * Undefined: the name is an id from `dir`.
    */
   installation?: string | undefined;
-  /** Time in which a pod must run, ms: its image may have to be fetched. Default: 5 minutes. */
+  /** Maximum time until a pod runs, with the fetch of its image, ms. Default: 5 minutes. */
   startTimeoutMs?: number;
-  /** Pods that wait for each kind of sandbox that was started in the last hour. Default: 0. */
+  /** Number of warm pods for each kind of sandbox that was started in the last hour. Default: 0. */
   warmPods?: number | undefined;
   /** Registries whose images nodes may fetch; default: Docker Hub. */
   registries?: Registries | undefined;
 }
 
-/** Set by `open`. */
+/** The parts of the driver that `open` creates. */
 interface Opened {
   pods: Pods;
   claims: Claims;
@@ -73,10 +73,10 @@ interface Opened {
 
 const unbounded: FileBounds = { diskBytes: Number.MAX_SAFE_INTEGER, files: Number.MAX_SAFE_INTEGER };
 
-/** Time for processes to end by themselves, s. The helper ends them after one second. */
+/** Grace period of a deleted pod, s. The helper ends all processes of the pod after one second. */
 const graceSeconds = 2;
 
-/** Sandboxes as pods of a Kubernetes cluster, which are found again by their labels. */
+/** Runs sandboxes as pods of a Kubernetes cluster, and finds them again by their labels. */
 export class KubernetesDriver implements SandboxDriver {
   readonly name = "kubernetes";
   readonly #options: KubernetesDriverOptions;
@@ -122,7 +122,7 @@ export class KubernetesDriver implements SandboxDriver {
     if (busyboxMaps.length > 0) this.#shell = clusterShell;
   }
 
-  /** Pods of the warm pool that wait for the next start. */
+  /** Number of warm pods to which this server is connected. */
   get waitingPods(): number {
     return this.#requireOpen().warmPool.ready;
   }
@@ -152,7 +152,7 @@ export class KubernetesDriver implements SandboxDriver {
     if (connection.isPaused) return;
     connection.isPaused = true;
     try {
-      // First the mark: a resume undoes both, whether the processes have stopped or not.
+      // The mark comes before the freeze, because a resume undoes both even if the freeze failed.
       const paused = { [annotations.paused]: "yes" };
       await this.#requireOpen().pods.change(connection.name, { annotations: paused });
       await connection.resident.freeze();
@@ -176,7 +176,7 @@ export class KubernetesDriver implements SandboxDriver {
     connection.isPaused = false;
   }
 
-  /** The pod goes, and its claim with the files stays. */
+  /** Removes the pod. The claim with the files stays. */
   async stop(id: string): Promise<void> {
     const { pods, claims, connections } = this.#requireOpen();
     if (!idPattern.test(id)) return;
@@ -190,7 +190,7 @@ export class KubernetesDriver implements SandboxDriver {
     if (!idPattern.test(id)) return;
     const found = await claims.list(labels.sandbox, id);
     const names = new Set([...found.map(({ metadata }) => metadata!.name!), toSandboxName(installation, id)]);
-    // Without its claim it is no sandbox any more, even if the pod still ends.
+    // The claims are removed first, because a sandbox without a claim no longer exists.
     for (const name of names) await claims.remove(name);
     for (const name of names) await pods.remove(name);
     connections.close(id);
@@ -206,7 +206,7 @@ export class KubernetesDriver implements SandboxDriver {
     }));
   }
 
-  /** Copies the files of the volume, which takes time by their size. Processes stop meanwhile. */
+  /** Copies the files of the volume. The time depends on their size; processes stop until then. */
   async snapshot(id: string, snapshotId: string): Promise<void> {
     if (!idPattern.test(snapshotId)) throw new PlatformError("SnapshotIdInvalid", { id: snapshotId });
     await this.#requireOpen().starts.save(id, snapshotId);

@@ -5,22 +5,22 @@ export const labels = {
   installation: "sandpiper/installation",
   sandbox: "sandpiper/sandbox",
   snapshot: "sandpiper/snapshot",
-  /** `yes`: a claim that does not have the image's files of its folders yet. */
+  /** `yes`: the claim does not have the image's files of its folders yet. */
   unseeded: "sandpiper/unseeded",
-  /** `yes`: a pod that copies files or reads an image. */
+  /** `yes`: the pod copies files or reads an image. */
   helper: "sandpiper/helper",
-  /** A pod and a claim that wait for a sandbox, with the kind of sandbox as a digest. */
+  /** Digest of the kind of sandbox for which a warm pod and its claim wait. */
   warm: "sandpiper/warm",
 } as const;
 
 export const annotations = {
-  /** Pod: its processes are stopped. */
+  /** `yes`: the processes of the pod are paused. */
   paused: "sandpiper/paused",
-  /** Pod: its `KnownPod` as JSON. Claim: its image and folders (`ClaimFacts`). */
+  /** JSON of a pod's `PodFacts` or of a claim's `ClaimFacts`. */
   facts: "sandpiper/facts",
 } as const;
 
-/** Name of the pod and the claim of a sandbox that did not take those of the warm pool. */
+/** Returns the name of the pod and the claim of a sandbox that did not take a warm pod. */
 export function toSandboxName(installation: string, id: string): string {
   return `sandpiper-${installation}-${id}`;
 }
@@ -34,7 +34,7 @@ export function selectLabel(installation: string, label: string, value?: string)
   return `${labels.installation}=${installation},${label}${value === undefined ? "" : `=${value}`}`;
 }
 
-/** JSON that this driver wrote; undefined when it is missing or damaged. */
+/** Reads the facts of a pod or a claim; undefined when the annotation is missing or damaged. */
 export function readFacts<T>(metadata: V1ObjectMeta | undefined): T | undefined {
   try {
     return JSON.parse(metadata?.annotations?.[annotations.facts] ?? "") as T;

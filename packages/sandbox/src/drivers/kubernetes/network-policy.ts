@@ -2,8 +2,8 @@ import type { Cluster } from "./cluster.ts";
 import { labels } from "./labels.ts";
 
 /**
- * Denies the pods of an installation every connection. They need none: ports and the egress proxy
- * are reached through the exec connection. Idempotent.
+ * Denies the pods of an installation every connection. The pods need no connection, because ports
+ * and the egress proxy use the exec connection. Idempotent.
  */
 export async function denyNetwork(cluster: Cluster, installation: string): Promise<void> {
   const { namespace } = cluster;

@@ -17,7 +17,7 @@ import type { MountedFolder } from "./volume-folders.ts";
 /** Name of the container that runs a sandbox. */
 export const containerName = "sandbox";
 
-/** What the helper needs to prepare folders and to become the user; commands never have them. */
+/** Capabilities with which the helper prepares folders and becomes the user. Commands lack them. */
 const helperCapabilities = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETPCAP", "SETUID"];
 
 /** Numbers of the kernel's capabilities. */
@@ -35,28 +35,30 @@ const capabilityNumbers: Record<Capability, number> = {
   SETFCAP: 31,
 };
 
-/** What a command of a pod needs to know; kept in the pod's annotations. */
+/** Facts about a pod that its commands need. The annotations of the pod contain them. */
 export interface PodFacts {
   user: SandboxUser;
   workingDir: string;
-  /** All variables of the spec, with those that every sandbox has. */
+  /** Variables of the spec, and the variables that every sandbox has. */
   env: Record<string, string>;
   capabilities: readonly Capability[];
-  /** Most processes of the user; 0: the cluster's limit alone. */
+  /** Maximum number of processes of the user; 0: only the limit of the cluster holds. */
   processes: number;
 }
 
-/** What all pods of an installation have in common. */
+/** Options that all pods of an installation have in common. */
 export interface PodDefaults {
   installation: string;
-  /** Of the helper. */
+  /** Name of the ConfigMap with the helper. */
   configMap: string;
-  /** With the parts of busybox; none where sandboxes use their own shell. */
+  /**
+   * Names of the ConfigMaps with the parts of busybox; empty where sandboxes use their own shell.
+   */
   busyboxMaps: readonly string[];
   runtimeClass: string | undefined;
   /** Names of Secrets with which nodes fetch images. */
   pullSecrets: readonly string[];
-  /** True: root inside is not the node's root (`hostUsers: false`). */
+  /** True: root in a pod is not root of the node (`hostUsers: false`). */
   userNamespaces: boolean;
 }
 
@@ -71,7 +73,7 @@ export function toPodFacts(spec: PreparedSpec, { userNamespaces }: PodDefaults):
   };
 }
 
-/** Arguments of the helper: user, group, capabilities as a number, processes. */
+/** Returns arguments of the helper: user, group, capabilities as a number, limit of processes. */
 export function helperIdentity({ user, capabilities, processes }: PodFacts): string[] {
   const bits = capabilities.reduce((sum, name) => sum + 2 ** capabilityNumbers[name], 0);
   return [user.uid, user.gid, bits, processes].map(String);
@@ -79,7 +81,7 @@ export function helperIdentity({ user, capabilities, processes }: PodFacts): str
 
 export interface SandboxPodInput {
   name: string;
-  /** Besides that of the installation. */
+  /** Labels besides the label of the installation. */
   labels: Record<string, string>;
   hostname: string;
   spec: PreparedSpec;
@@ -89,12 +91,12 @@ export interface SandboxPodInput {
   isSeeded: boolean;
 }
 
-/** The container of a pod that runs the sandbox; another one may only copy files. */
+/** Options of the container that runs the sandbox. Another container may only copy files. */
 export function sandboxStatus({ status }: V1Pod): V1ContainerStatus | undefined {
   return status?.containerStatuses?.find(({ name }) => name === containerName);
 }
 
-/** The pod of a sandbox: one container, no token, no network but what its policy allows. */
+/** Makes the pod of a sandbox. It has no token, and no network but what its policy allows. */
 export function makeSandboxPod(
   { name, labels: own, hostname, spec, claim, folders, isSeeded }: SandboxPodInput,
   defaults: PodDefaults,
@@ -144,16 +146,16 @@ export interface PodInput {
   security: V1SecurityContext;
   /** ConfigMaps with the parts of a program that the first process joins. */
   busyboxMaps?: readonly string[];
-  /** Mounted folders by the claim that has them. */
+  /** Mounted folders by the name of their claim. */
   claims?: Record<string, MountedFolder[]>;
-  /** The folders of the first claim that get the image's files, and their user. */
+  /** Folders of the first claim that get the image's files, and the user who owns them. */
   seed?: { folders: MountedFolder[]; user: SandboxUser };
 }
 
 const programsMount = { name: "programs", mountPath: programsPath };
 const helperMount = { name: "helper", mountPath: insideFolder, readOnly: true };
 
-/** Where the container that copies an image's files has the volume. */
+/** Path of the volume in the container that copies an image's files. */
 const seedPath = "/run/sandpiper-volume";
 
 /**
@@ -181,7 +183,7 @@ function makeSeedContainer({ folders, user }: NonNullable<PodInput["seed"]>, ima
   };
 }
 
-/** A pod with the isolation of docs/understand/internals/kubernetes.md. */
+/** Makes a pod with the isolation that docs/understand/internals/kubernetes.md describes. */
 export function makePod(
   input: PodInput,
   { configMap, runtimeClass, pullSecrets, userNamespaces }: PodDefaults,
@@ -211,7 +213,7 @@ export function makePod(
       terminationGracePeriodSeconds: 3,
       automountServiceAccountToken: false,
       enableServiceLinks: false,
-      // A sandbox resolves no names: the egress proxy does.
+      // The egress proxy resolves names, so a sandbox needs no DNS.
       dnsPolicy: "None",
       dnsConfig: { nameservers: ["127.0.0.1"] },
       nodeSelector: {
@@ -241,7 +243,7 @@ export function makePod(
           volumeMounts: [
             helperMount,
             ...(hasPrograms ? [programsMount] : []),
-            // Outer folders first.
+            // Outer folders are mounted first.
             ...mounts.toSorted((a, b) => a.mountPath.length - b.mountPath.length),
           ],
         },
@@ -254,7 +256,7 @@ export function imageOf({ root }: PreparedSpec): string {
   return root.kind === "image" ? root.reference : "";
 }
 
-/** A node promises a part of the limits, because sandboxes mostly wait. */
+/** Returns limits, and requests of a part of them, because sandboxes mostly wait. */
 function makeResources({ limits }: PreparedSpec): V1ResourceRequirements {
   const { memoryBytes, cpus, diskBytes } = limits;
   return {
@@ -271,7 +273,7 @@ function makeResources({ limits }: PreparedSpec): V1ResourceRequirements {
   };
 }
 
-/** The cluster replaces `$(NAME)` in values. */
+/** Escapes `$` in a value, because the cluster replaces `$(NAME)` in values. */
 function keepDollars(text: string): string {
   return text.replaceAll("$(", "$$$$(");
 }

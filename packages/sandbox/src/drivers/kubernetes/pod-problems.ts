@@ -5,7 +5,7 @@ import { sandboxStatus } from "./pod-options.ts";
 
 export interface PodProblem {
   error: PlatformError;
-  /** Waiting would not help. */
+  /** The pod cannot start later either. */
   isFinal: boolean;
 }
 
@@ -23,7 +23,7 @@ const startProblems = [
   "StartError",
 ];
 
-/** Why a pod does not run yet; undefined when nothing is wrong. */
+/** Tells why a pod does not run yet; undefined when nothing is wrong. */
 export function podProblem(pod: V1Pod): PodProblem | undefined {
   const waiting = sandboxStatus(pod)?.state?.waiting;
   const reason = waiting?.reason ?? "";
@@ -42,12 +42,12 @@ export function podProblem(pod: V1Pod): PodProblem | undefined {
     };
   const scheduled = pod.status?.conditions?.find(({ type }) => type === "PodScheduled");
   if (scheduled?.status !== "False") return undefined;
-  // A cluster may get another node, or another pod may end.
+  // The problem is not final, because the cluster may get a node and another pod may end.
   const text = (scheduled.message ?? scheduled.reason ?? "no node has room").trim().replace(/\.$/, "");
   return { error: new PlatformError("PodUnschedulable", { reason: text.slice(0, 500) }), isFinal: false };
 }
 
-/** Why a pod has ended at once; the helper writes it where the cluster reads it. */
+/** Tells why a pod has ended. The helper writes its reason to the pod's termination message. */
 export function endReason(pod: V1Pod): string {
   const { terminated } = sandboxStatus(pod)?.state ?? {};
   const text = terminated?.message ?? pod.status?.message ?? terminated?.reason ?? "its first process ended";

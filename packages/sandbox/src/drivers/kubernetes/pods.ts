@@ -7,11 +7,11 @@ import { sandboxStatus } from "./pod-options.ts";
 import { type PodProblem, podProblem } from "./pod-problems.ts";
 
 const defaultStartTimeoutMs = 300_000;
-/** Wait for a deleted pod, ms. */
+/** Maximum wait until a deleted pod has gone, ms. */
 const deletionTimeoutMs = 60_000;
-/** Wait until the cluster has noticed that a pod has ended, ms. */
+/** Maximum wait until the cluster notices that a pod has ended, ms. */
 const endingTimeoutMs = 10_000;
-/** Pause before a watch that ended is made again, ms. */
+/** Delay before the driver repeats a watch that has ended, ms. */
 const rewatchDelayMs = 100;
 
 /** The pods of an installation. */
@@ -26,7 +26,7 @@ export class Pods {
     this.#startTimeoutMs = startTimeoutMs;
   }
 
-  /** Undefined when a pod of that name exists. */
+  /** Creates a pod; undefined when a pod of that name exists. */
   async create(body: V1Pod): Promise<V1Pod | undefined> {
     const { namespace } = this.#cluster;
     return await this.#cluster.request<V1Pod, undefined>(
@@ -54,7 +54,7 @@ export class Pods {
     return found.items;
   }
 
-  /** Sets labels and annotations; null removes one. */
+  /** Sets labels and annotations of a pod; the value null removes an entry. */
   async change(
     name: string,
     metadata: Partial<Record<"labels" | "annotations", Record<string, string | null>>>,
@@ -69,8 +69,8 @@ export class Pods {
   }
 
   /**
-   * Waits until a new pod runs or has ended. Throws SandboxFailed or SandboxSpecUnusable when it
-   * cannot, with the cluster's reason.
+   * Waits until a new pod runs or has ended. Throws SandboxFailed or SandboxSpecUnusable with the
+   * cluster's reason when the pod cannot run.
    */
   async waitUntilStarted(created: V1Pod, signal?: AbortSignal): Promise<V1Pod> {
     let last: PodProblem | undefined;
@@ -103,8 +103,9 @@ export class Pods {
   }
 
   /**
-   * The pod once it has ended, undefined when it goes on: the cluster tells a little later that a
-   * first process has ended. A pod that was removed counts as it was.
+   * Waits `endingTimeoutMs` for the end of a pod, because the cluster reports the end of the first
+   * process with a delay. Returns the ended pod, or undefined when the pod goes on. Returns the
+   * given pod when the pod was removed.
    */
   async findEnded(pod: V1Pod): Promise<V1Pod | undefined> {
     return await this.#watch(pod, endingTimeoutMs, (now) => {
@@ -115,8 +116,8 @@ export class Pods {
   }
 
   /**
-   * Ends a pod and waits until it has gone. Without `graceSeconds` its processes are killed. An
-   * unknown pod is ignored.
+   * Removes a pod and waits until the pod has gone. Without `graceSeconds` the cluster kills its
+   * processes at once. Ignores an unknown pod.
    */
   async remove(name: string, graceSeconds = 0): Promise<void> {
     const { namespace } = this.#cluster;
@@ -140,8 +141,8 @@ export class Pods {
   }
 
   /**
-   * Calls `look` with each state of a pod (undefined: it has gone) until it returns something.
-   * Undefined after the timeout. Rejects with what `look` throws.
+   * Calls `look` with each state of a pod (undefined: the pod has gone) until `look` returns a
+   * value. Returns undefined after the timeout. Rejects with what `look` throws.
    */
   async #watch<T>(
     pod: V1Pod,
@@ -153,7 +154,7 @@ export class Pods {
     for (let version = pod.metadata!.resourceVersion; Date.now() < end; ) {
       const found = await this.#watchOnce(name, version, end - Date.now(), look);
       if (found !== undefined) return found;
-      // The API server ended the watch, or its history no longer has the version.
+      // The API server has ended the watch, or no longer has the version from which it begins.
       const current = await this.find(name);
       const result = look(current);
       if (result !== undefined) return result;

@@ -6,20 +6,23 @@ import type { Connections } from "./connections.ts";
 import { HelperError } from "./protocol.ts";
 import type { Resident } from "./resident.ts";
 
-/** Pause before a lost connection is made again, ms: doubled with each failure in a row. */
+/**
+ * Delay before the first attempt to restore a lost connection, ms. It doubles with each failure.
+ */
 const minBackoffMs = 100;
+/** Maximum delay between two attempts to restore a lost connection, ms. */
 const maxBackoffMs = 5_000;
 
 interface Listening {
   port: number;
   accept: (connection: Duplex) => void;
-  /** Of the connection that has it; undefined while there is none. */
+  /** Listener on the present connection; undefined while there is no connection. */
   open: { close(): void } | undefined;
 }
 
 /**
- * TCP ports inside pods. A listener outlives the connection to its pod: it is made again when the
- * connection was lost and the pod still runs.
+ * Connects to TCP ports inside pods and listens on them. After the loss of a connection to a
+ * running pod, it makes the listeners of the pod again.
  */
 export class Ports {
   readonly #connections: Connections;

@@ -1,11 +1,12 @@
 import { constants } from "node:os";
 
 /**
- * Frames between the driver and the helper in a pod: length of the payload (4 bytes, big endian),
- * type (1), channel (4), payload. `helper/helper.h` has the same numbers.
+ * Size of the header of a frame, bytes. Driver and helper exchange frames. A frame is the length of
+ * its payload (4 bytes, big endian), its type (1 byte), its channel (4 bytes) and its payload.
+ * `helper/helper.h` has the same numbers.
  */
 const headerBytes = 9;
-/** Longer frames end the connection: the helper is not trusted. */
+/** Maximum size of a payload from the helper, bytes. A larger frame ends the connection. */
 const maxFrameBytes = 64 * 1024;
 
 export const request = {
@@ -55,7 +56,7 @@ export function encodeFrame(type: number, channel: number, payload: Buffer = Buf
 export class FrameReader {
   #rest: Buffer = Buffer.alloc(0);
 
-  /** The frames that a chunk completes; undefined when it cannot be one of the helper's. */
+  /** Returns the frames that a chunk completes; undefined when the bytes are no frame. */
   read(chunk: Buffer): Frame[] | undefined {
     let bytes = this.#rest.length > 0 ? Buffer.concat([this.#rest, chunk]) : chunk;
     const frames: Frame[] = [];
@@ -113,7 +114,7 @@ export function encodePort(port: number): Buffer {
   return payload;
 }
 
-/** Allows the helper to send that many more bytes of a stream. */
+/** Encodes the permission to send so many more bytes of a stream. */
 export function encodeAllowance(stream: number, bytes: number): Buffer {
   const payload = Buffer.alloc(5);
   payload[0] = stream;

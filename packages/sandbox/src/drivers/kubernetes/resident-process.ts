@@ -32,7 +32,7 @@ export class ResidentProcess implements SandboxProcess, Channel {
   #end!: (code: number | null) => void;
   #hasEnded = false;
 
-  /** `onEnd` is called when the channel is free again. */
+  /** `onEnd` is called once another command may use the channel. */
   constructor(send: SendFrame, command: HelperCommand, onEnd: () => void) {
     this.#send = send;
     this.#hasTerminal = command.tty !== undefined;
@@ -82,7 +82,7 @@ export class ResidentProcess implements SandboxProcess, Channel {
     if (!this.#hasEnded && this.#hasTerminal) this.#send(request.resize, encodeSize(cols, rows));
   }
 
-  /** The process has a program of the pod unlock the terminal, which inherits its descriptor. */
+  /** Returns a command that the process runs: the helper inherits the descriptor and unlocks it. */
   async unlockTerminal(fd: number, { cols, rows }: { cols: number; rows: number }): Promise<string[]> {
     return [helperPath, "unlock", String(fd), String(cols), String(rows)];
   }

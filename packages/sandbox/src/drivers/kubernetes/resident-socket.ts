@@ -9,11 +9,11 @@ export class ResidentSocket extends Duplex implements Channel {
   readonly #input: SendWindow;
   readonly #onEnd: () => void;
   #held = 0;
-  /** Bytes that the helper may still send. */
+  /** Number of bytes that the helper may still send. */
   #open = socketWindowBytes;
   #hasEnded = false;
 
-  /** `onEnd` is called when the channel is free again. */
+  /** `onEnd` is called once another connection may use the channel. */
   constructor(send: SendFrame, onEnd: () => void) {
     super({ allowHalfOpen: true });
     this.#send = send;
@@ -22,14 +22,14 @@ export class ResidentSocket extends Duplex implements Channel {
     send(request.allow, encodeAllowance(0, socketWindowBytes));
   }
 
-  /** Throws when the helper sends more than it may, which would fill the server's memory. */
+  /** Takes bytes from the helper. Throws when the helper sends more than it may. */
   onFrame(type: number, payload: Buffer): void {
     if (type === answer.output) {
       const bytes = Math.max(0, payload.length - 1);
       this.#open -= bytes;
       if (this.#open < 0) throw new Error("the helper sent more than it may");
       this.#held += bytes;
-      // The frame's memory is that of a larger chunk.
+      // The copy frees the larger chunk to whose memory the frame belongs.
       if (this.push(Buffer.from(payload.subarray(1)))) this.#release();
     } else if (type === answer.ended) this.push(null);
     else if (type === answer.taken && payload.length === 4) this.#input.taken(payload.readUInt32BE());

@@ -19,21 +19,22 @@ import {
 import { ResidentProcess } from "./resident-process.ts";
 import { ResidentSocket } from "./resident-socket.ts";
 
-/** Wait for the helper's first frame, ms. */
+/** Maximum wait for the helper's first frame, ms. */
 const helloTimeoutMs = 10_000;
-/** Balancers in front of an API server cut a silent connection, often after a minute. */
+/** Interval of pings, ms. Load balancers often cut a connection that is silent for a minute. */
 const pingIntervalMs = 20_000;
+/** Maximum wait for the answer to a ping, ms. */
 const pingTimeoutMs = 15_000;
-/** The helper opens channels with ids from here on. */
+/** Lowest id of a channel that the helper opens. */
 const firstHelperChannel = 0x4000_0000;
-/** Connections from inside that one sandbox may have open. */
+/** Maximum number of open connections from inside one sandbox to the server. */
 const maxAccepted = 256;
 
 export type OpenStream = (listener: ExecListener) => Promise<ExecStream>;
 
 /**
- * The connection to the helper of one pod, which carries all its commands and TCP connections. The
- * helper runs beside the sandbox's processes, so its frames are checked like any input.
+ * The connection to the helper of one pod. It carries all commands and TCP connections of the pod.
+ * The helper runs beside the sandbox's processes, so this class checks its frames as any input.
  */
 export class Resident {
   readonly #channels = new Map<number, Channel>();
@@ -142,7 +143,7 @@ export class Resident {
     return (type, payload) => this.#stream?.send(encodeFrame(type, id, payload));
   }
 
-  /** Makes a request and waits for its result. */
+  /** Sends a request to the helper and waits for its result. */
   #ask(id: number, type: number, payload?: Buffer): Promise<void> {
     return new Promise((resolve, reject) => {
       const settle = (work: () => void) => {

@@ -25,7 +25,7 @@ interface Parts {
   defaults: PodDefaults;
 }
 
-/** Starts sandboxes: a claim for the files that stay, and a pod that runs. */
+/** Starts sandboxes. Each has a claim for the files that stay, and a pod that runs. */
 export class SandboxStarts {
   readonly #parts: Parts;
 
@@ -74,7 +74,7 @@ export class SandboxStarts {
     }
   }
 
-  /** Removes an ended pod, and one that its last server did not finish to take. */
+  /** Removes a pod that has ended, and a warm pod whose server died while it took the pod. */
   async #clearPod(id: string, name: string, isKnown: boolean): Promise<void> {
     const { pods } = this.#parts;
     const old = await pods.find(name);
@@ -83,7 +83,7 @@ export class SandboxStarts {
     if (old) await pods.remove(name);
   }
 
-  /** False when the pod cannot be used after all: then it is gone, and a start makes another. */
+  /** Takes a warm pod. Returns false after it has removed a warm pod that cannot be used. */
   async #useWarm({ name, resident }: WarmPod, { id, spec, files = [] }: StartRequest): Promise<boolean> {
     const { pods, claims, connections, defaults } = this.#parts;
     const facts = toPodFacts(spec, defaults);
@@ -110,8 +110,8 @@ export class SandboxStarts {
   }
 
   /**
-   * Throws SandboxFailed when another server has just begun to start the sandbox with another
-   * claim. Both may see each other, and then neither starts it.
+   * Throws SandboxFailed when another server has begun to start the sandbox with another claim.
+   * When both servers see each other, neither starts the sandbox.
    */
   async #checkAlone(id: string, name: string): Promise<void> {
     const all = await this.#parts.claims.list(labels.sandbox, id);
@@ -119,7 +119,9 @@ export class SandboxStarts {
       throw new PlatformError("SandboxAlreadyRunning", { id });
   }
 
-  /** Copies the files of a sandbox into a snapshot; its processes stop meanwhile. */
+  /**
+   * Copies the files of a sandbox into a snapshot. The processes of the sandbox stop until then.
+   */
   async save(id: string, snapshotId: string): Promise<void> {
     const { pods, claims, copies, connections } = this.#parts;
     const claim = await claims.findSandbox(id);
@@ -173,7 +175,7 @@ export class SandboxStarts {
       if (seeds.length > 0) await awaitSeeds(resident, seeds);
       await putFiles(resident, files, spec.user);
     } catch (error) {
-      // A short command may have ended already.
+      // The connection fails too when a short command has ended already.
       const ended = spec.command === null ? undefined : await this.#parts.pods.findEnded(pod);
       if (!ended) throw error;
       checkEnded(ended, spec);
@@ -185,7 +187,7 @@ function hasEnded({ status }: V1Pod): boolean {
   return status?.phase === "Succeeded" || status?.phase === "Failed";
 }
 
-/** A command that ended by itself was started; one that never ran left its reason. */
+/** Throws SandboxFailed unless the command of an ended pod has run. */
 function checkEnded(pod: V1Pod, { command }: PreparedSpec): void {
   const { terminated } = sandboxStatus(pod)?.state ?? {};
   const ran = command !== null && terminated !== undefined && !terminated.message;

@@ -4,19 +4,18 @@ import { runToEnd } from "../../shell/run.ts";
 import type { Connection } from "./connections.ts";
 import { helperPath } from "./helper-program.ts";
 
-/** Time for one walk over the files, ms; what was counted until then is a lower bound. */
+/** Maximum time of one walk over the files, ms. A walk that takes longer gives a lower bound. */
 const walkMs = 30_000;
 
-/** A pod sees its own control group, of version 2 or 1. */
+/** Files of a pod's own control group, of version 2 and of version 1. */
 const groupFiles = [
   ...["memory.current", "memory.stat", "cpu.stat", "pids.current"],
   ...["memory/memory.usage_in_bytes", "memory/memory.stat", "cpuacct/cpuacct.usage", "pids/pids.current"],
 ].map((name) => `/sys/fs/cgroup/${name}`);
 
 /**
- * Usage of a running sandbox, asked of its helper. Files outside of the volume are limited by the
- * cluster (`ephemeral-storage`) and not counted. A paused sandbox is not asked: its processes do
- * not change.
+ * Asks the helper of a running sandbox for its usage. The count has no files outside of the volume,
+ * which the cluster limits (`ephemeral-storage`).
  */
 export async function measureUsage(connection: Connection, bounds: FileBounds): Promise<SandboxUsage> {
   const { facts } = connection;
@@ -30,7 +29,9 @@ export async function measureUsage(connection: Connection, bounds: FileBounds): 
   return { ...parseGroups(groups), diskBytes, files: count, isPartial: partial !== 0 };
 }
 
-/** Memory without the cache of inactive files, which the kernel reclaims by itself. */
+/**
+ * Parses the control group's files. Memory is without inactive files, which the kernel reclaims.
+ */
 function parseGroups(text: string): Pick<SandboxUsage, "memoryBytes" | "cpuMs" | "pids"> {
   const lines = text.trim().split("\n");
   const number = (line: string | undefined) => Number(/^\d+$/.exec(line ?? "")?.[0] ?? 0);

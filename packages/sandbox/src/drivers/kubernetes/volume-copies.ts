@@ -10,13 +10,13 @@ import type { Pods } from "./pods.ts";
 const from = "/from";
 const to = "/to";
 
-/** A label of a snapshot whose files are not complete; replaced by `labels.snapshot` at the end. */
+/** Label of a snapshot whose copy is not complete. `labels.snapshot` replaces it at the end. */
 const incomplete = "sandpiper/incomplete-snapshot";
 
-/** Copies and looks that take longer have no server any more, ms. */
+/** Age after which a helper pod or an incomplete snapshot has no server any more, ms. */
 const maxHelperAgeMs = 3_600_000;
 
-/** Snapshots as claims of their own, filled by a pod that copies the files. */
+/** Makes snapshots. Each is a claim, to which a pod copies the files. */
 export class VolumeCopies {
   readonly #claims: Claims;
   readonly #pods: Pods;
@@ -28,7 +28,7 @@ export class VolumeCopies {
     this.#defaults = defaults;
   }
 
-  /** Copies the files of a claim into a new snapshot. `bytes`: size of its volume. */
+  /** Copies the files of a claim into a new snapshot. `bytes`: size of the snapshot's volume. */
   async save(source: string, snapshotId: string, facts: ClaimFacts, bytes: number): Promise<void> {
     const name = this.#name(snapshotId);
     await this.#claims.create({ name, labels: { [incomplete]: snapshotId }, facts, bytes });
@@ -41,7 +41,7 @@ export class VolumeCopies {
     }
   }
 
-  /** Throws SnapshotNotFound. */
+  /** Finds the claim of a complete snapshot. Throws SnapshotNotFound. */
   async find(snapshotId: string): Promise<{ name: string; facts: ClaimFacts }> {
     const name = this.#name(snapshotId);
     const claim = await this.#claims.find(name);
@@ -60,7 +60,7 @@ export class VolumeCopies {
     await this.#claims.remove(this.#name(snapshotId));
   }
 
-  /** Removes what a killed server left of copies and looks into images. */
+  /** Removes the helper pods and incomplete snapshots of killed servers. */
   async reap(): Promise<void> {
     for (const { metadata } of await this.#pods.list(labels.helper))
       if (isOld(metadata)) await this.#pods.remove(metadata!.name!);

@@ -7,7 +7,9 @@ export interface MountedFolder {
   subPath?: string;
 }
 
-/** The folders of a sandbox that outlive its pod: the working folder, and the user's home. */
+/**
+ * Returns the folders of a sandbox that outlive its pod: the working folder and the user's home.
+ */
 export function chooseFolders({ workingDir, user }: PreparedSpec): MountedFolder[] {
   const folders: MountedFolder[] = workingDir === "/" ? [] : [{ path: workingDir, subPath: "work" }];
   const { home } = user;

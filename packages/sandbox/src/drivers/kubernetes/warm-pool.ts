@@ -11,23 +11,25 @@ import type { Resident } from "./resident.ts";
 import { awaitSeeds } from "./seeds.ts";
 import { chooseFolders } from "./volume-folders.ts";
 
-/** Kinds of sandboxes that are kept ready; that which was not started for longest is forgotten. */
+/**
+ * Maximum number of kinds with warm pods. Above it the pool forgets the kind started longest ago.
+ */
 const maxShapes = 4;
-/** A kind of sandbox that was not started for this long is not kept ready any more, ms. */
+/** Time after the last start of a kind until the pool forgets the kind, ms. */
 const shapeLifeMs = 3_600_000;
-/** Older pods that wait are replaced: by then nobody may want their kind, ms. */
+/** Age at which a warm pod is removed, ms. */
 const maxAgeMs = 3_600_000;
-/** What nobody has finished to make by then never will be, ms. */
+/** Age at which a warm pod that does not run is removed, because its server has failed, ms. */
 const maxMakingMs = 600_000;
-/** Wait after a pod could not be made, for example because a quota is full, ms. */
+/** Delay until the pool tries again to make a warm pod, for example after a full quota, ms. */
 const retryMs = 30_000;
 
-/** Nobody knows yet which sandbox a pod will be. */
+/** Host name of warm pods, because the id of their later sandbox is not known. */
 const hostname = "sandbox";
 
-/** A pod that waits, with an open connection to its helper. */
+/** A warm pod, with an open connection to its helper. */
 export interface WarmPod {
-  /** Of the pod and of its claim. */
+  /** Name of the pod and of its claim. */
   name: string;
   resident: Resident;
   claim: V1PersistentVolumeClaim | undefined;
@@ -48,8 +50,9 @@ interface Parts {
 }
 
 /**
- * Pods with empty volumes that wait for a sandbox of their kind: same image, limits, user and
- * folders. Servers share them: whoever changes the claim's label first has the pod.
+ * Keeps warm pods, which have empty volumes and wait for a sandbox of their kind. A kind is an
+ * image with limits, user and folders. Servers share warm pods: the server that changes the label
+ * of the claim first takes the pod.
  */
 export class WarmPool {
   readonly #parts: Parts;
@@ -58,28 +61,28 @@ export class WarmPool {
   #filling: Promise<void> | undefined;
   #isWanted = false;
   #retryAt = 0;
-  /** Pods of which the last look found that their claim does not wait. */
+  /** Names of pods whose claim the last `reap` did not find among the waiting claims. */
   #taken = new Set<string>();
   #isClosed = false;
 
-  /** `size`: pods of each kind that wait; 0: none. */
+  /** `size`: number of warm pods of each kind; 0: none. */
   constructor(parts: Parts, size: number) {
     this.#parts = parts;
     this.#size = size;
   }
 
-  /** Pods of all kinds that wait for this server. */
+  /** Number of warm pods of all kinds to which this server is connected. */
   get ready(): number {
     return [...this.#shapes.values()].reduce((sum, shape) => sum + shape.ready.length, 0);
   }
 
-  /** Gives a pod to a sandbox. Undefined when none waits; the next start may find one. */
+  /** Takes a warm pod for a sandbox; undefined when there is none. Fills the pool afterwards. */
   async take(id: string, spec: PreparedSpec): Promise<WarmPod | undefined> {
     if (this.#size === 0 || spec.command !== null) return undefined;
     const key = this.#keyOf(spec);
     const shape = this.#shapes.get(key) ?? { spec, usedAt: 0, ready: [] };
     shape.usedAt = Date.now();
-    // The last one is the one that was used last.
+    // The map is in the order of the last use.
     this.#shapes.delete(key);
     this.#shapes.set(key, shape);
     try {
@@ -96,7 +99,7 @@ export class WarmPool {
     }
   }
 
-  /** Makes what is missing, in the background. */
+  /** Makes the missing warm pods in the background. */
   fill(): void {
     this.#isWanted = true;
     this.#filling ??= this.#fillAll().finally(() => {
@@ -104,7 +107,7 @@ export class WarmPool {
     });
   }
 
-  /** Removes pods that are too old, that nobody finished, or that do not run. */
+  /** Removes warm pods that are too old or do not run, and pods that a server died while taking. */
   async reap(): Promise<void> {
     const { claims, pods } = this.#parts;
     const [kept, running] = await Promise.all([claims.list(labels.warm), pods.list(labels.warm)]);
@@ -116,14 +119,15 @@ export class WarmPool {
       const { phase } = byName.get(name)?.status ?? {};
       if (age > maxAgeMs || (age > maxMakingMs && phase !== "Running")) await this.#discard(name);
     }
-    // Their claims were taken: by a server that is about to change the pod, or one that has died.
+    // A server has taken the claims of these pods. It is about to change the pods, or it has died,
+    // so only pods that the last `reap` found too are removed.
     const taken = [...byName.keys()].filter((name) => !waiting.has(name));
     for (const name of taken) if (this.#taken.has(name)) await pods.remove(name);
     this.#taken = new Set(taken);
     if (this.#shapes.size > 0) this.fill();
   }
 
-  /** Pods go on waiting for the next server. */
+  /** Ends the connections. The warm pods wait for the next server. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#filling;
@@ -138,7 +142,7 @@ export class WarmPool {
       try {
         for (const [key, shape] of [...this.#shapes]) await this.#fillShape(key, shape);
       } catch {
-        // A start without the pool reports what is wrong.
+        // A start without the pool reports the problem.
         this.#retryAt = Date.now() + retryMs;
       }
     }
@@ -158,7 +162,7 @@ export class WarmPool {
     const names = kept.flatMap(({ metadata }) =>
       metadata!.labels?.[labels.warm] === key ? metadata!.name! : [],
     );
-    // Other servers may have taken some.
+    // Other servers may have taken some of the warm pods.
     for (const warm of shape.ready) if (!names.includes(warm.name)) warm.resident.close();
     shape.ready = shape.ready.filter(({ name, resident }) => names.includes(name) && resident.isOpen);
     for (const pod of running) {
@@ -213,18 +217,18 @@ export class WarmPool {
 
   async #discard(name: string): Promise<void> {
     const { claims, pods } = this.#parts;
-    // A server that takes it meanwhile keeps it.
+    // The exchange fails when a server has just taken the warm pod, and that server keeps it.
     const waits = (own: Record<string, string>) => own[labels.warm] !== undefined;
     if (!(await claims.exchange(name, waits, { [labels.warm]: "discarded" }))) return;
     await claims.remove(name);
     await pods.remove(name);
   }
 
-  /** What two sandboxes must have in common to fit into one pod: the value of a label. */
+  /** Returns the digest of a kind of sandbox, which is the value of a label. */
   #keyOf(spec: PreparedSpec): string {
     const folders = chooseFolders(spec);
     const input = { name: "", labels: {}, hostname, claim: "", folders, isSeeded: true };
-    // Variables are given to each command.
+    // Variables do not belong to the kind, because the driver gives them to each command.
     const pod = makeSandboxPod({ ...input, spec: { ...spec, env: {} } }, this.#parts.defaults);
     const text = JSON.stringify({ pod, bytes: spec.limits.diskBytes });
     return createHash("sha256").update(text).digest("hex").slice(0, 40);

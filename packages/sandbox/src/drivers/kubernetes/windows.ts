@@ -1,13 +1,13 @@
 import { OutputStream } from "../common/output-stream.ts";
 
-/** Bytes of one stream that may be on their way or wait for their reader. */
+/** Maximum number of bytes of one stream that are on their way or wait for their reader. */
 export const windowBytes = 512 * 1024;
-/** The same of one TCP connection, of which a sandbox may open many. */
+/** Maximum number of bytes of one TCP connection that are on their way or wait for their reader. */
 export const socketWindowBytes = 128 * 1024;
-/** Largest piece of a stream in one frame. */
+/** Maximum size of a piece of a stream in one frame, bytes. */
 const pieceBytes = 32 * 1024;
 
-/** The sending side of a stream: waits until the helper has passed on what was sent before. */
+/** The sending side of a stream. It waits until the helper has passed on earlier bytes. */
 export class SendWindow {
   readonly #send: (piece: Buffer) => void;
   #free = windowBytes;
@@ -18,7 +18,9 @@ export class SendWindow {
     this.#send = send;
   }
 
-  /** `done` is called when all of the chunk is on its way, or will never be. */
+  /**
+   * Sends a chunk. `done` is called when the whole chunk is sent, and when the stream has ended.
+   */
   write(chunk: Buffer, done: () => void): void {
     this.#rest = chunk;
     this.#done = done;
@@ -30,7 +32,7 @@ export class SendWindow {
     this.#flush();
   }
 
-  /** Nothing is sent any more; a waiting writer goes on. */
+  /** Drops the rest of the chunk, and lets a waiting writer go on. */
   end(): void {
     this.#rest = undefined;
     const done = this.#done;
@@ -49,16 +51,16 @@ export class SendWindow {
   }
 }
 
-/** The receiving side of a stream: allows the helper as much as its reader has taken. */
+/** The receiving side of a stream. It allows the helper as many bytes as its reader has taken. */
 export class ReceiveWindow {
   readonly output: OutputStream;
   readonly #allow: (bytes: number) => void;
   #isPaused = false;
   #held = 0;
-  /** Bytes that the helper may still send. */
+  /** Number of bytes that the helper may still send. */
   #open = windowBytes;
 
-  /** `allow` tells the helper how many more bytes it may send; it is first called here. */
+  /** `allow` tells the helper how many more bytes it may send. The constructor calls it first. */
   constructor(allow: (bytes: number) => void) {
     this.#allow = allow;
     this.output = new OutputStream({
@@ -73,12 +75,12 @@ export class ReceiveWindow {
     allow(windowBytes);
   }
 
-  /** Throws when the helper sends more than it may, which would fill the server's memory. */
+  /** Takes bytes from the helper. Throws when the helper sends more than it may. */
   take(chunk: Buffer): void {
     this.#open -= chunk.length;
     if (this.#open < 0) throw new Error("the helper sent more than it may");
     this.#held += chunk.length;
-    // The frame's memory is that of a larger chunk.
+    // The copy frees the larger chunk to whose memory the frame belongs.
     this.output.write(Buffer.from(chunk));
     if (!this.#isPaused) this.#release();
   }
