@@ -3,13 +3,14 @@ import type { ExecRequest, Fence } from "../../driver.ts";
 /** Folder in the sandbox with an empty file `<key>.<epoch>` for each epoch that it has seen. */
 const folder = "/tmp/.sandpiper_owners";
 
-/** Exit code of a command that an owner was not allowed to start any more. */
+/** Exit code of a command that did not start because the sandbox has seen a higher epoch. */
 export const fencedExitCode = 125;
 
 /**
  * Shell text that ends the shell with `fencedExitCode` when the sandbox has seen a higher epoch of
- * the key. It forks only for the first command of a sandbox. Whoever passes has shown its epoch
- * before it looked: of two owners at once, the lower one sees the higher one, or has come first.
+ * the key. The text forks only for the first command of a sandbox. A command first writes the file
+ * of its epoch, and then looks for higher epochs. So of two owners at the same time, the command of
+ * the lower epoch either sees the higher epoch or starts before the other command.
  */
 export function toFenceScript({ key, epoch }: Fence, busybox: string): string {
   const path = `${folder}/${key}`;
@@ -22,7 +23,7 @@ unset file
 `;
 }
 
-/** The command behind its fence, for drivers that start a process with an argv. */
+/** Returns the argv of a command with its fence, for drivers that start a process with an argv. */
 export function toFencedArgv({ argv, fence }: ExecRequest, shell: string[]): string[] {
   if (!fence) return argv;
   checkFence(fence);
@@ -30,7 +31,7 @@ export function toFencedArgv({ argv, fence }: ExecRequest, shell: string[]): str
   return [...shell, "-c", `${toFenceScript(fence, busybox)}exec "$@"`, "sh", ...argv];
 }
 
-/** Throws for a key or epoch that is no plain word. */
+/** Throws a TypeError for a key that is no plain word, and for an epoch that is no whole number. */
 export function checkFence({ key, epoch }: Fence): void {
   if (!/^\w{1,64}$/.test(key) || !Number.isSafeInteger(epoch) || epoch < 0)
     throw new TypeError("a fence needs a key of word characters and a whole epoch");

@@ -14,7 +14,7 @@ export function loadInstallationId(dir: string): string {
     const draft = `${file}.${randomBytes(6).toString("hex")}`;
     try {
       writeFileSync(draft, randomBytes(6).toString("hex"), { mode: 0o600 });
-      // Unlike a rename it keeps what another process has just created.
+      // Unlike a rename, a link keeps the file that another process has just created.
       linkSync(draft, file);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;

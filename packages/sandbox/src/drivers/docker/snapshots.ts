@@ -4,7 +4,7 @@ import { type Engine, longTimeoutMs, type RefusalHandlers } from "./engine.ts";
 
 interface SnapshotImage {
   image: string;
-  /** Ids of snapshots. */
+  /** Ids of the snapshots whose files the image keeps. */
   names: string[];
 }
 
@@ -47,7 +47,7 @@ export class DockerSnapshots {
     return (await this.images()).flatMap(({ names }) => names);
   }
 
-  /** Removes those of `images` that are not known, or have lost their name. */
+  /** Removes the snapshots of `images` that are unknown, and images that have lost their name. */
   async reap(images: readonly SnapshotImage[], known: Pick<ReadonlySet<string>, "has">): Promise<void> {
     for (const { image, names } of images) {
       // An image without a name was removed while sandboxes used it.

@@ -52,8 +52,8 @@ import { SandboxFiles } from "./storage/sandbox-files.ts";
 
 export interface OciDriverOptions {
   /**
-   * Folder of this installation's sandboxes; created when it is missing. Several processes may have
-   * it open, if only one at a time works with a sandbox.
+   * Folder of this installation's sandboxes. The driver creates it when it is missing. Several
+   * processes may have it open, if only one process at a time works with a sandbox.
    */
   dir: string;
   /** Name or path of the OCI runtime; undefined: crun, else runc. */
@@ -84,7 +84,7 @@ interface Engine {
 /**
  * Sandboxes as containers of an OCI runtime (crun or runc) of this machine, called as a program.
  * Files are kept below `dir` (`sandbox-files.ts`), running state in control groups and on a tmpfs
- * (`containers.ts`); a later process finds both again, as do other processes with the same folder.
+ * (`containers.ts`). Later processes and other processes with the same folder find both.
  */
 export class OciDriver implements SandboxDriver {
   readonly name = "oci";
@@ -308,7 +308,8 @@ export class OciDriver implements SandboxDriver {
     const traces = new Set([...files.ids(), ...containers.traces(), ...groups.names()]);
     const snapshots = files.snapshotIds();
     await known.refresh?.();
-    // `known` is read right before each removal; what another process has created may be in no row.
+    // `known` is read right before each removal. The store may have no row yet of a sandbox or
+    // snapshot that another process has just created.
     for (const id of traces) {
       if (known.sandboxes.has(id) || this.#trials.has(id) || files.isOfOther("sandbox", id)) continue;
       await this.remove(id);

@@ -4,24 +4,24 @@ import { tryLockFile } from "../../../kernel/file-lock.ts";
 
 const { O_RDWR, O_CREAT, O_NOFOLLOW } = constants;
 
-/** Work under the lock takes milliseconds; a holder that needs longer was stopped in it. */
+/** Maximum wait for the lock, ms. Work under the lock takes milliseconds unless it was stopped. */
 const maxWaitMs = 5_000;
 const pause = new Int32Array(new SharedArrayBuffer(4));
 
 /**
- * Excludes the other processes that work in a folder from short synchronous work. The lock ends
- * with its process.
+ * Lets one of several processes do short synchronous work in a folder. The kernel releases the lock
+ * when its process ends.
  */
 export class FolderLock {
   readonly #file: string;
   #depth = 0;
 
-  /** `file` is created when it is missing; its folder exists at the first `run`. */
+  /** `run` creates `file` when it is missing. Its folder must exist at the first `run`. */
   constructor(file: string) {
     this.#file = file;
   }
 
-  /** Runs work that may itself call `run`. Throws SandboxFailed when another one stands still. */
+  /** Runs work, which may call `run`. Throws SandboxFailed when another process keeps the lock. */
   run<T>(work: () => T): T {
     const fd = this.#depth === 0 ? this.#acquire() : undefined;
     this.#depth++;

@@ -7,16 +7,17 @@ import type { FolderLock } from "./folder-lock.ts";
 const { O_RDWR, O_CREAT, O_EXCL, O_RDONLY } = constants;
 
 /**
- * The processes that work in one folder at the same time. Each has a file of its own, which it
- * keeps locked: the kernel ends the lock with the process, however that ends. Unfinished files
- * carry the name of their process, so that others remove those of ended processes only.
+ * The processes that work in one folder at the same time, its members. Each member has a file,
+ * which it keeps locked; the kernel releases the lock when the process ends. The name of an
+ * unfinished file contains the name of its member, so that others remove only files of ended
+ * members.
  */
 export class FolderMembers {
   readonly #folder: string;
   readonly #lock: FolderLock;
   #own: { name: string; fd: number } | undefined;
 
-  /** `folder` is created when it is missing. `lock` orders who comes and who goes. */
+  /** `join` creates `folder` when it is missing. `join` and `leave` hold `lock`. */
   constructor(folder: string, lock: FolderLock) {
     this.#folder = folder;
     this.#lock = lock;
@@ -28,7 +29,7 @@ export class FolderMembers {
     return this.#own.name;
   }
 
-  /** Makes this process a member, and forgets those that have ended. */
+  /** Makes this process a member, and removes the files of members that have ended. */
   join(): void {
     if (this.#own) return;
     this.#lock.run(() => {
@@ -37,7 +38,7 @@ export class FolderMembers {
         if (!this.isLiving(name)) rmSync(this.#path(name), { force: true });
       const name = `${process.pid}-${randomBytes(6).toString("hex")}`;
       const fd = openSync(this.#path(name), O_RDWR | O_CREAT | O_EXCL, 0o600);
-      // Another process may just be probing it.
+      // The lock fails while another process probes the new file in `isLiving`.
       while (!tryLockFile(fd, "exclusive"));
       this.#own = { name, fd };
     });
@@ -66,7 +67,9 @@ export class FolderMembers {
     return name !== undefined && name !== this.#own?.name && this.isLiving(name);
   }
 
-  /** Process ids of the other living members; this process counts when it is a member twice. */
+  /**
+   * Process ids of the other living members. This process is among them if it is a member twice.
+   */
   otherPids(): Set<number> {
     return new Set(this.#others().map((name) => Number.parseInt(name, 10)));
   }

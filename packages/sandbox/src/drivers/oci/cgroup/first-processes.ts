@@ -32,7 +32,7 @@ export class FirstProcesses {
     const known = this.#known.get(id);
     if (known && startTime(known.pid) === known.startTime) return known.pid;
     this.#known.delete(id);
-    // Another process may have started the sandbox again.
+    // Another server may have started the sandbox again.
     return this.#read(id)?.pid;
   }
 

@@ -44,9 +44,9 @@ export interface OciContainersOptions {
   logger: Logger | undefined;
 }
 
-/** In the folder of a start until that is done. */
+/** Name of the file that is in the folder of a start until the start is done. */
 const configName = "config.json";
-/** Names the member that starts or has started the sandbox. */
+/** Name of the file with the member that starts or has started the sandbox. */
 const starterName = "starter";
 
 /** Where one start happens. */
@@ -106,7 +106,7 @@ export class OciContainers {
     });
   }
 
-  /** Host id of id 0 in a running sandbox, and a text that its next start changes. */
+  /** Returns the host id of id 0 in a running sandbox, and a text that each start changes. */
   ids(id: string): { base: number; start: string } {
     return this.#ids.get(id);
   }
@@ -154,13 +154,13 @@ export class OciContainers {
     rmSync(join(box, configName));
   }
 
-  /** Waits until the starts of all ended servers have ended. Called when this process begins. */
+  /** Waits until the starts of all ended servers have ended. The driver calls it when it opens. */
   async endOldStarts(): Promise<void> {
     await killOrphanedStarts(this.stateDir, this.#options.members.otherPids());
     this.#removeConfigs(this.#interruptedStarts(readdirSync(this.#boxes)));
   }
 
-  /** Waits until interrupted starts of servers that have ended meanwhile have ended. */
+  /** Waits until the starts of servers that have ended since `endOldStarts` have ended. */
   async settleStarts(ids = readdirSync(this.#boxes)): Promise<void> {
     const interrupted = this.#interruptedStarts(ids);
     if (interrupted.length === 0) return;
@@ -174,7 +174,8 @@ export class OciContainers {
       try {
         return !this.#options.members.isLiving(readFileSync(join(this.#boxes, id, starterName), "latin1"));
       } catch {
-        // An older server, or one that was killed before it wrote the name.
+        // A server of an older version has no such file, nor has one that was killed before it
+        // wrote the file.
         return true;
       }
     });

@@ -35,7 +35,7 @@ export interface OciExecTarget {
   spec: PreparedSpec;
   /** Host id of the sandbox's root. */
   idBase: number;
-  /** Changes with each start of the sandbox, which another process may have made. */
+  /** Text that each start of the sandbox changes, also a start by another process. */
   start: string;
   group: ProcessGroup;
 }
@@ -116,7 +116,7 @@ export class Executor {
     this.#shells.clear();
   }
 
-  /** Called when no other process uses the installation. */
+  /** Removes the folder of warm shells. No other process uses the installation at that time. */
   removeFolder(): void {
     this.#warm?.folders.removeFolder();
   }

@@ -58,7 +58,7 @@ export interface IdRangesOptions {
 interface UsedRange {
   number: number;
   base: number;
-  /** Distinguishes the starts of a sandbox. */
+  /** Text that each start of a sandbox changes. */
   start: string;
 }
 
@@ -105,14 +105,14 @@ export class IdRanges {
   }
 
   /**
-   * Host id of id 0 in a running sandbox, and a text that its next start changes. Those of an older
-   * server have the ids of the files.
+   * Returns the host id of id 0 in a running sandbox, and a text that each start changes. A sandbox
+   * that a server of an older version started has the ids of the files.
    */
   get(id: string): { base: number; start: string } {
     return this.#readUsed(id) ?? { base: getSandboxIdBase(), start: "" };
   }
 
-  /** Called when a sandbox has no processes any more, before its folder in `boxes` is removed. */
+  /** Releases the range of a sandbox without processes, before its folder in `boxes` is removed. */
   release(id: string): void {
     const used = this.#readUsed(id);
     if (!used) return;
@@ -121,7 +121,7 @@ export class IdRanges {
     });
   }
 
-  /** Called with the lock. */
+  /** Claims the lowest free number. The caller holds the lock. */
   #claimNumber(id: string): number {
     const used = new Set(readdirSync(this.#options.ranges).map(Number));
     let number = 0;
@@ -130,7 +130,10 @@ export class IdRanges {
     return number;
   }
 
-  /** Called with the lock: removes the links of killed processes, and makes those of older ones. */
+  /**
+   * Removes the links of sandboxes that have ended, and makes the missing links of sandboxes that a
+   * server of an older version started. The caller holds the lock.
+   */
   #restoreLinks(): void {
     const { boxes, ranges } = this.#options;
     mkdirSync(ranges, { recursive: true, mode: 0o700 });

@@ -3,13 +3,14 @@ import { setTimeout as delay } from "node:timers/promises";
 import { tryLockFile } from "../../../kernel/file-lock.ts";
 
 const { O_RDWR, O_CREAT, O_NOFOLLOW } = constants;
-/** Removing blobs takes milliseconds. */
+/** Maximum wait of a fetch for the removal of blobs, which takes milliseconds, ms. */
 const maxWaitMs = 10_000;
+/** Delay between two attempts to take the lock, ms. */
 const pollMs = 20;
 
 /**
- * Keeps the blobs of images that are being fetched: many fetches share the lock, and blobs are
- * removed only while there is none. Each result is a descriptor; closing it ends the lock.
+ * Keeps the blobs of images that are being fetched. All fetches share the lock, and blobs are
+ * removed only when no fetch has it. Each result is a descriptor; closing it releases the lock.
  */
 export class BlobsLock {
   readonly #file: string;
@@ -19,8 +20,8 @@ export class BlobsLock {
   }
 
   /**
-   * For a fetch. Undefined when a process stands still in removing blobs. Throws the signal's
-   * reason.
+   * Takes the lock for a fetch; undefined when a process that removes blobs stands still. Throws
+   * the signal's reason.
    */
   async share(signal: AbortSignal): Promise<number | undefined> {
     const end = performance.now() + maxWaitMs;
@@ -32,7 +33,7 @@ export class BlobsLock {
     }
   }
 
-  /** For the removal of blobs. Undefined while there are fetches. */
+  /** Takes the lock for the removal of blobs; undefined while there are fetches. */
   tryExclude(): number | undefined {
     return this.#open("exclusive");
   }

@@ -15,8 +15,11 @@ import { setTimeout as delay } from "node:timers/promises";
 import { tryLockFile } from "../../../kernel/file-lock.ts";
 
 const { O_RDWR, O_CREAT, O_NOFOLLOW } = constants;
+/** Interval at which a fetching process renews its file, ms. */
 const beatMs = 1_000;
+/** Delay between two looks of a waiting process, ms. */
 const pollMs = 100;
+/** Maximum length of a line of progress, characters. */
 const maxLine = 200;
 
 export interface FetchLock {
@@ -26,9 +29,9 @@ export interface FetchLock {
 }
 
 /**
- * Lets one of several processes fetch an image while the others wait. The lock ends with its
- * process; a process that stands still does not renew its file, and the others then do the work
- * themselves.
+ * Lets one of several processes fetch an image while the others wait. The kernel releases the lock
+ * when its process ends. A process that stands still does not renew its file, so the others then
+ * fetch the image too.
  */
 export class FetchLocks {
   readonly #folder: string;
@@ -41,8 +44,8 @@ export class FetchLocks {
   }
 
   /**
-   * Waits until no other process fetches the image of a digest, and reports its progress.
-   * Undefined when another holds the lock and stands still. Throws the signal's reason.
+   * Waits until no other process fetches the image of a digest, and reports the progress of that
+   * process. Returns undefined when the other process stands still. Throws the signal's reason.
    */
   async acquire(
     digest: string,
@@ -55,7 +58,7 @@ export class FetchLocks {
       signal.throwIfAborted();
       const fd = openSync(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0o600);
       if (tryLockFile(fd, "exclusive")) {
-        // The last holder may have removed the file in between.
+        // The last process with the lock may have removed the file since the open.
         if (statSync(path, { throwIfNoEntry: false })?.ino === fstatSync(fd).ino) return hold(path, fd);
         closeSync(fd);
         continue;
@@ -74,10 +77,10 @@ function hold(path: string, fd: number): FetchLock {
   const write = () => {
     try {
       ftruncateSync(fd, 0);
-      // Also an empty line renews the file.
+      // An empty line renews the file too.
       writeSync(fd, `${text}\n`, 0);
     } catch {
-      // The disk is full, as the fetch itself will find.
+      // The fetch itself reports a full disk.
     }
   };
   write();

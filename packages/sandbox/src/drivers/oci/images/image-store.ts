@@ -54,7 +54,7 @@ export interface ImageStoreOptions {
   used?: () => Iterable<string> | undefined;
   /** Longest pause of a download, ms. Default 60 s. */
   stallTimeoutMs?: number;
-  /** Time after which another process that fetches an image counts as standing still, ms. */
+  /** Time without progress after which another process that fetches an image stands still, ms. */
   stillMs?: number;
 }
 
@@ -173,14 +173,15 @@ export class ImageStore {
       removed.push(path);
     }
     const lock = this.#blobs.tryExclude();
-    // The blobs of an image that is being unpacked are in no list yet.
+    // No description has the blobs of an image that is being unpacked, so a fetch stops the
+    // removal.
     if (lock !== undefined) await this.#pruneBlobs().finally(() => closeSync(lock));
     if (removed.length > 0) await remove(...removed);
   }
 
   /**
-   * Moves an image away that was not prepared for `keepMs`, so that no process begins to use it in
-   * between. Returns where it is then.
+   * Moves an image that was not prepared for `keepMs` to a temporary path, so that no process can
+   * begin to use it. Returns that path, or undefined for an image that stays.
    */
   #discard(hex: string, keepMs: number): string | undefined {
     return this.#lock.run(() => {
@@ -291,7 +292,8 @@ export class ImageStore {
     mkdirSync(draft);
     const layout = join(draft, "layout");
     const share = await this.#blobs.share(signal);
-    // While another process stands still in removing blobs, the image has blobs of its own.
+    // Without the lock, another process may be removing blobs, so the image gets a folder for
+    // blobs.
     const blobs = share === undefined ? join(draft, "blobs") : join(this.#dir, "blobs");
     try {
       mkdirSync(blobs, { recursive: true });
@@ -328,7 +330,7 @@ export class ImageStore {
       const found = this.#stored(digest);
       if (found) return found;
       const folder = this.#rootFolder(digest);
-      // One that exists without its description is damaged.
+      // A folder without its description is damaged.
       if (existsSync(folder)) renameSync(folder, this.#temporaryPath());
       renameSync(draft, folder);
       return undefined;
@@ -366,7 +368,7 @@ export class ImageStore {
 
   async #clearTemporary(): Promise<void> {
     const folder = join(this.#dir, "tmp");
-    // Renamed first, so that only one process removes each.
+    // The rename makes sure that only one process removes each folder.
     const own = this.#lock.run(() =>
       readdirSync(folder)
         .filter((name) => !this.#members.isLiving(name.split(".")[0]!))
@@ -380,7 +382,7 @@ export class ImageStore {
   }
 }
 
-/** Undefined when the file is missing or damaged. */
+/** Reads the description of an image; undefined when the file is missing or damaged. */
 function readImage(file: string): StoredImage | undefined {
   try {
     return JSON.parse(readFileSync(file, "utf8")) as StoredImage;

@@ -2,7 +2,7 @@ import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import type { FolderLock } from "../../common/sharing/folder-lock.ts";
 import type { FolderMembers } from "../../common/sharing/folder-members.ts";
 
-/** The last digest of each tag, in one file that several processes change. */
+/** Keeps the last digest of each tag in one file, which several processes change. */
 export class ImageTags {
   readonly #file: string;
   readonly #lock: FolderLock;
@@ -25,7 +25,7 @@ export class ImageTags {
     });
   }
 
-  /** Forgets the tags of other digests. */
+  /** Removes the tags whose digest `isKept` refuses. */
   keep(isKept: (digest: string) => boolean): void {
     this.#lock.run(() => {
       const kept = Object.entries(this.#read()).filter(([, digest]) => isKept(digest));

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 
-/** Digests of the blobs of an OCI layout, which skopeo may have changed. */
+/** Lists the digests of the blobs of an OCI layout. They may differ from those of the registry. */
 export async function listBlobs(layout: string): Promise<string[]> {
   const read = async (path: string) => JSON.parse(await readFile(join(layout, path), "utf8"));
   const { digest } = (await read("index.json")).manifests[0] as { digest: string };

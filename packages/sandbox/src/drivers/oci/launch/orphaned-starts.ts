@@ -4,13 +4,13 @@ import { listPids, readStatFields, sendSignal } from "../../common/processes.ts"
 
 /** Time for an orphaned start to end by itself, ms. */
 const graceMs = 5_000;
-/** The runtime starts a few processes one below the other. */
+/** Maximum number of generations between a server and a process of the runtime. */
 const maxGenerations = 6;
 
 /**
- * Waits until no ended server's runtime starts a container for this state folder any more, and
- * kills one that does not end. A killed server leaves its runtime running, and no server would own
- * the container. `servers`: the living processes whose starts go on.
+ * Waits until no runtime of an ended server starts a container for this state folder, and kills a
+ * runtime that does not end. A killed server leaves its runtime running, and no server would own
+ * the container. `servers`: process ids of the living servers, whose starts go on.
  */
 export async function killOrphanedStarts(stateFolder: string, servers: ReadonlySet<number>): Promise<void> {
   const seenAt = new Map<number, number>();
@@ -33,7 +33,7 @@ function descendsFrom(pid: number, ancestors: ReadonlySet<number>): boolean {
     }
     return false;
   } catch {
-    // It has just ended, as its next look shows.
+    // The process has just ended, and `findStarts` does not find it again.
     return false;
   }
 }

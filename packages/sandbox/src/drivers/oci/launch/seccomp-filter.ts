@@ -53,7 +53,7 @@ export async function prepareSeccompFilter(input: {
   return { compiled };
 }
 
-/** Those of processes that were killed. */
+/** Removes the drafts of processes that were killed. */
 function removeDrafts(folder: string, members: FolderMembers): void {
   for (const name of readdirSync(folder)) {
     const [, maker] = /^seccomp-\w+\.bpf\.(.+)$/.exec(name) ?? [];

@@ -1,9 +1,9 @@
 import type { PreparedSpec } from "../../../driver.ts";
 
-/** Ids of trial sandboxes, which only their process knows. */
+/** Pattern of the ids of trial sandboxes. Only the process that starts one knows its id. */
 export const trialPattern = /^trial-[0-9a-f]{16}$/;
 
-/** An idle sandbox that shows what the runtime does. */
+/** Spec of an idle sandbox with which the driver tests the runtime. */
 export const trialSpec: PreparedSpec = {
   network: { mode: "none", allow: [], credentials: [] },
   id: "trial",

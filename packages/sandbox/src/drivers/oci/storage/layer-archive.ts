@@ -3,26 +3,26 @@ import { once } from "node:events";
 import type { Readable, Writable } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
 
-/** Ends the tool with this process, so that it does not change folders that the next one clears. */
+/** Command prefix that ends tar with this process, so that tar changes no folder after that. */
 const withThisProcess = ["setpriv", "--pdeathsig", "KILL", "--"];
 
 /**
- * What an overlay's layer consists of besides contents: owners as numbers, extended attributes of
- * any namespace (opaque folders, file capabilities), whiteouts, links and holes.
+ * Options that keep what a layer of an overlay has besides contents: owners as numbers, extended
+ * attributes of any namespace (opaque folders, file capabilities), whiteouts, links and holes.
  */
 const exactly = ["--numeric-owner", "--xattrs", "--xattrs-include=*", "--sparse"];
 
-/** Names a file of another filesystem, and so means nothing elsewhere. */
+/** Options that leave out an attribute that names a file of the present filesystem. */
 const withoutOrigin = ["--xattrs-exclude=trusted.overlay.origin", "--xattrs-exclude=user.overlay.origin"];
 
-/** Times with fractions, and ids of any size; when a file was read last is not of interest. */
+/** Options for times with fractions and ids of any size, without the times of the last read. */
 const extended = ["--format=posix", "--pax-option=delete=atime,delete=ctime"];
 
 type Tool = ChildProcessByStdio<Writable, Readable, Readable>;
 
 /**
- * Passes the tar archive of some folders of `folder` on. Nothing may change them meanwhile. Throws
- * FilesNotExported when the tool fails.
+ * Returns a tar archive of the folders `names` of `folder`. Nothing may change them until it ends.
+ * Throws FilesNotExported when tar fails.
  */
 export async function* packLayers(
   folder: string,
@@ -46,8 +46,9 @@ export async function* packLayers(
 }
 
 /**
- * Unpacks such an archive into `folder`, which only this process uses. The archive must be one of
- * `packLayers`: of others, links could lead out of the folder. Throws FilesNotImported.
+ * Unpacks an archive into `folder`, which only this process uses. The archive must come from
+ * `packLayers`, because links of another archive could lead out of the folder. Throws
+ * FilesNotImported.
  */
 export async function unpackLayers(
   folder: string,
@@ -70,17 +71,17 @@ export async function unpackLayers(
   }
 }
 
-/** Writes until the tool takes no more: it does not read what follows the end of an archive. */
+/** Writes an archive to tar until tar closes its input, which it does at the end of the archive. */
 async function feed(archive: AsyncIterable<Uint8Array>, stdin: Writable): Promise<void> {
   for await (const chunk of archive) {
     if (stdin.destroyed) return;
-    // A broken pipe is told by the end of the tool.
+    // The exit code of tar reports a broken pipe.
     if (!stdin.write(chunk)) await Promise.race([once(stdin, "drain"), once(stdin, "close")]).catch(() => {});
   }
   stdin.end();
 }
 
-/** Starts tar. `ended` gives the reason of a failure; it never rejects. */
+/** Starts tar. `ended` resolves with the reason of a failure, and never rejects. */
 function run(
   words: readonly string[],
   signal: AbortSignal,

@@ -55,7 +55,7 @@ export class Layers {
     return name;
   }
 
-  /** Moves a folder here as a layer. Throws what the filesystem throws. */
+  /** Makes a folder a layer by a rename. Throws what the filesystem throws. */
   adopt(folder: string, { isWritable }: { isWritable: boolean }): string {
     const name = this.#unusedName();
     if (isWritable) mkdirSync(this.workPath(name), { mode: 0o700 });
@@ -90,7 +90,7 @@ export class Layers {
     return discarded;
   }
 
-  /** Discarded folders of this process, and those of ended ones, which become its own. */
+  /** Lists discarded folders of this process and of ended ones, which this process takes over. */
   trash(): string[] {
     return readdirSync(this.#trash).flatMap((name) => {
       const path = join(this.#trash, name);

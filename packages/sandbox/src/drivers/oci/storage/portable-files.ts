@@ -11,7 +11,7 @@ import type { SandboxFiles } from "./sandbox-files.ts";
 /** The first line of exported files; the archive of the layers follows. */
 interface Manifest {
   format: "sandpiper-layers-1";
-  /** Layers are written with the ids and attributes of root, or of a user's namespace. */
+  /** True: the layers have ids and attributes of a user's namespace. False: those of root. */
   rootless: boolean;
   /** Names of the folders in the archive, uppermost first. */
   layers: string[];
@@ -20,14 +20,15 @@ interface Manifest {
 const format = "sandpiper-layers-1";
 const maxManifestBytes = 65_536;
 const layerName = /^[a-z0-9]{1,16}$/;
-/** An import that was interrupted is removed after this time, ms. */
+/** Age at which an interrupted import is removed, ms. */
 const leftoverMs = 86_400_000;
+/** Maximum time of the sync of an import, ms. */
 const syncMs = 600_000;
 
 /** Moves the files of stopped sandboxes and of snapshots between folders of the driver. */
 export class OciPortableFiles implements PortableFiles {
   readonly #files: () => SandboxFiles;
-  /** On the filesystem of the layers. */
+  /** Folder for imports. It is on the filesystem of the layers. */
   readonly #staging: string;
 
   /** `dir` is the driver's folder. */
@@ -64,7 +65,7 @@ export class OciPortableFiles implements PortableFiles {
       const found = readdirSync(folder).sort();
       if (found.join() !== [...manifest.layers].sort().join())
         throw new PlatformError("FilesNotImported", { reason: "the archive has other layers than it says" });
-      // The record must not survive a power failure that its files do not.
+      // The sync makes sure that a record after a power failure has its files.
       const { code, reason } = await runProgram(["sync", "-f", folder], { timeoutMs: syncMs });
       if (code !== 0) throw new PlatformError("FilesNotImported", { reason });
       signal.throwIfAborted();
@@ -78,7 +79,7 @@ export class OciPortableFiles implements PortableFiles {
     }
   }
 
-  /** Removes what interrupted imports have left. */
+  /** Removes the files of interrupted imports. */
   async removeLeftovers(): Promise<void> {
     for (const name of readNames(this.#staging)) {
       const folder = join(this.#staging, name);

@@ -22,7 +22,7 @@ export interface StoredSandbox {
   layers: string[];
   /** The generated layer of a `host` root. */
   hostLayer: string | null;
-  /** The member of the folder that created it; others leave it alone while that one lives. */
+  /** The member that created the sandbox. While it lives, other members do not reap the sandbox. */
   maker?: string;
 }
 
@@ -54,7 +54,7 @@ export function getImage(record: StoredSandbox | StoredSnapshot): string | undef
 
 interface Known<T> {
   record: T;
-  /** Of the file that it was read from. */
+  /** Stamp of the file from which the record was read. */
   stamp: string;
 }
 
@@ -66,7 +66,7 @@ export class Records<T extends StoredSandbox | StoredSnapshot> {
   readonly #folder: string;
   readonly #members: FolderMembers;
   readonly #known = new Map<string, Known<T>>();
-  /** What each file used when it was last read, by its name. */
+  /** Layers that each file used at the last read, by the name of the file. */
   readonly #uses = new Map<string, { stamp: string; layers: string[] }>();
 
   /** Removes the drafts of members that have ended. */
@@ -96,7 +96,7 @@ export class Records<T extends StoredSandbox | StoredSnapshot> {
     if (known && known.stamp === stamp) return known.record;
     this.#known.delete(id);
     const record = this.peek(id);
-    // A file that is replaced meanwhile has another stamp, so that the next call reads it again.
+    // A file that was replaced during the read has another stamp, so the next call reads it again.
     if (record && stamp !== undefined) this.#known.set(id, { record, stamp });
     return record;
   }
@@ -107,8 +107,8 @@ export class Records<T extends StoredSandbox | StoredSnapshot> {
   }
 
   /**
-   * Layers that any record or draft uses; undefined when one cannot be read, which may use all.
-   * Drafts come first, because they become records.
+   * Returns the layers that any record or draft uses. Returns undefined when a file cannot be read,
+   * because it may use any layer. Reads drafts first, because drafts become records.
    */
   layers(): Set<string> | undefined {
     const names = readdirSync(this.#folder);
@@ -159,7 +159,7 @@ export class Records<T extends StoredSandbox | StoredSnapshot> {
     this.#known.delete(id);
   }
 
-  /** Reads only a file that has changed since the last call. */
+  /** Returns the layers of a file. Reads the file only if it has changed since the last call. */
   #layersOf(name: string): string[] {
     const stamp = this.#stamp(name);
     const known = this.#uses.get(name);
@@ -179,7 +179,7 @@ export class Records<T extends StoredSandbox | StoredSnapshot> {
     }
   }
 
-  /** Distinguishes the files that have had a name; undefined without one. */
+  /** Returns a text that differs for each file of the same name; undefined for a missing file. */
   #stamp(name: string): string | undefined {
     const stat = statSync(join(this.#folder, name), { bigint: true, throwIfNoEntry: false });
     return stat && `${stat.ino} ${stat.ctimeNs}`;

@@ -26,7 +26,8 @@ export interface SandboxFilesOptions {
 
 /**
  * The files of an installation's sandboxes and snapshots. A layer that no record and no draft uses
- * is garbage. Layers are created with their record, and removed, under the lock of the folder.
+ * is garbage. A process that creates a layer with its record, or removes a layer, holds the lock of
+ * the folder.
  */
 export class SandboxFiles {
   readonly layers: Layers;
@@ -138,7 +139,7 @@ export class SandboxFiles {
 
   /** Removes unused layers and the trash of ended processes. */
   async collectGarbage(): Promise<void> {
-    // Without the lock first, because there is rarely anything to remove.
+    // The first look is without the lock, because there is rarely anything to remove.
     if (this.#unusedLayers().length > 0) this.#lock.run(() => this.layers.discard(this.#unusedLayers()));
     await removeTrees(this.layers.trash());
   }
@@ -156,7 +157,7 @@ export class SandboxFiles {
     return [...kept.difference(new Set(ofSandboxes))];
   }
 
-  /** The layers above the root, uppermost first; undefined: there are no such files. */
+  /** Lists the layers above the root, uppermost first; undefined for an unknown id. */
   listLayersOf({ kind, id }: FilesOf): string[] | undefined {
     if (kind === "snapshot") return this.#snapshots.peek(id)?.layers;
     const record = this.#sandboxes.peek(id);
@@ -164,8 +165,8 @@ export class SandboxFiles {
   }
 
   /**
-   * Makes folders the layers of a sandbox or a snapshot, uppermost first. They move, so they must
-   * be on the filesystem of the layers.
+   * Makes folders the layers of a sandbox or a snapshot, uppermost first. The folders must be on
+   * the filesystem of the layers, because renames move them.
    */
   adopt({ kind, id }: FilesOf, spec: PreparedSpec, folders: readonly string[]): void {
     this.#lock.run(() => {
@@ -198,7 +199,7 @@ export class SandboxFiles {
     const record = readRecord(records, id);
     records.remove(id);
     if (!record) return;
-    // No other record has the writable layer of a sandbox; those of snapshots may be shared.
+    // No other record has the writable layer of a sandbox. Several records may have other layers.
     const discarded = "upper" in record ? this.layers.discard([record.upper]) : [];
     if (record.layers.length > 0) {
       this.#lock.run(() => {
@@ -210,14 +211,14 @@ export class SandboxFiles {
   }
 
   #unusedLayers(): string[] {
-    // Layers are listed first: those that are created meanwhile are not in the list.
+    // Layers are listed before records are read, so that the list has no layer that is newer.
     const names = this.layers.names();
     const used = this.#usedLayers();
     if (!used) return [];
     return names.filter((name) => !used.has(name) && !this.#hostRoot.isCached(name));
   }
 
-  /** Undefined when a record cannot be read, which may use any layer. */
+  /** Returns the used layers; undefined when a record cannot be read, which may use any layer. */
   #usedLayers(): Set<string> | undefined {
     const [sandboxes, snapshots] = [this.#sandboxes.layers(), this.#snapshots.layers()];
     return sandboxes && snapshots && sandboxes.union(snapshots);

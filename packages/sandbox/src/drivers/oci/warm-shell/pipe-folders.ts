@@ -35,14 +35,14 @@ export class PipeFolders {
   }
 
   /**
-   * Removes the folder of the installation if no sandbox is left in it. Called when no other
-   * process uses it.
+   * Removes the folder of the installation if no sandbox is left in it. No other process uses the
+   * folder at that time.
    */
   removeFolder(): void {
     try {
       rmdirSync(this.#folder);
     } catch {
-      // A sandbox is left.
+      // The removal fails because a sandbox is left in the folder.
     }
   }
 }

@@ -41,8 +41,8 @@ export class WarmShells {
   }
 
   /**
-   * Runs a command in an idle shell, with `tty` on a terminal of that size. Undefined when the
-   * runtime has to run it. `isSession`: as in `ExecRequest`.
+   * Runs a command in an idle shell, with `tty` on a terminal of that size. Returns undefined when
+   * the runtime has to run the command. `isSession` is that of the `ExecRequest`.
    */
   async run(
     command: Command,
@@ -67,7 +67,7 @@ export class WarmShells {
     return process;
   }
 
-  /** A session lives long: its shell ends with it, and the next command gets another one. */
+  /** Gives a shell to a session. The shell ends with the session, and another shell starts. */
   #give(shell: WarmShell, process: SandboxProcess): void {
     this.#backoffMs = minBackoffMs;
     this.#shells.delete(shell);
