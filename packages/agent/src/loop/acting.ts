@@ -18,7 +18,7 @@ export interface ActContext {
   /** Concurrent calls, at least 1. */
   concurrency: number;
   toolContext: Omit<ToolContext, "actionId" | "described" | "isRepeated">;
-  /** Ids of actions that an earlier run may have begun. */
+  /** Ids of the actions that a run of an earlier server may have begun. */
   repeated?: ReadonlySet<string>;
   append(records: NewRecord[]): Promise<LogRecord[]>;
   /** Called before a tool runs. */

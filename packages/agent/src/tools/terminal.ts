@@ -112,7 +112,7 @@ export const terminalTool: Tool<TerminalAction, TerminalObservation> = {
   },
 };
 
-/** False for input, a look at the running command, and a reset, which cannot be continued. */
+/** Whether the terminal can continue an action: not input, a look at the command, or a reset. */
 function isCommand({ command, is_input, reset }: TerminalAction): boolean {
   return !is_input && !reset && command.trim() !== "" && toKeyCharacters(command) === undefined;
 }

@@ -38,8 +38,9 @@ export interface Tool<A extends Action = Action, O extends Observation = Observa
   /** Run again after a crash instead of answering "interrupted, outcome unknown". */
   readonly idempotent: boolean;
   /**
-   * The action goes on in the sandbox when the server ends: after a crash `run` is called again,
-   * with `isRepeated`, and continues it. It throws CommandInterrupted when that is not possible.
+   * Whether the action goes on in the sandbox when the server ends. After a crash `run` is then
+   * called again, with `isRepeated`, and continues the action. `run` throws CommandInterrupted when
+   * it cannot continue the action.
    */
   continues?(action: A): boolean;
   /** True for tools that cannot change anything; they get no `security_risk` parameter. */
@@ -74,7 +75,7 @@ export interface ToolContext {
   conversationId: string;
   /** Id of the ActionEvent; the same when an idempotent tool runs again after a crash. */
   actionId: string;
-  /** An earlier process may have begun the call. */
+  /** An earlier server may have begun the call. */
   isRepeated?: boolean;
   /** What the event says of the call (`describe`), as it was shown for approval. */
   described?: string | undefined;

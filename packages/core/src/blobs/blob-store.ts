@@ -8,7 +8,7 @@ export interface BlobInfo {
   size: number;
 }
 
-/** A blob of a page. */
+/** A blob of a `BlobPage`. */
 export interface StoredBlob extends BlobInfo {
   /** Milliseconds since the epoch, by the clock of the store. */
   storedAt: number;
@@ -17,7 +17,7 @@ export interface StoredBlob extends BlobInfo {
 export interface BlobPage {
   /** Ascending by digest. */
   blobs: StoredBlob[];
-  /** Give it to the next call; undefined: this was the last page. */
+  /** Argument of the next `list`; undefined after the last page. */
   next: string | undefined;
 }
 
@@ -26,48 +26,48 @@ export interface BlobPage {
  * BlobsUnavailable when the store does not answer or refuses, and the reason of an aborted signal.
  */
 export interface BlobStore {
-  /** Where it is, for messages: a folder, or an address without credentials. */
+  /** Name of the store for messages: a folder, or an address without credentials. */
   readonly place: string;
 
   /**
-   * Stores a stream in bounded memory and names it by its bytes. Resolves when it is durable; after
-   * a failure nothing of it can be read. Throws StorageFull, or what the source throws.
+   * Stores a stream as a blob, in bounded memory. Resolves when the blob is durable. After a
+   * failure no part of the blob can be read. Throws StorageFull, or what the source throws.
    */
   put(source: AsyncIterable<Uint8Array>, options?: { signal?: AbortSignal }): Promise<BlobInfo>;
 
   /**
-   * Reads a blob, in bounded memory. The stream fails with BlobLost unless all bytes are those that
-   * the digest names; it never ends well with others. A range (`end` exclusive) is not checked.
-   * Throws BlobLost when there is no such blob.
+   * Reads a blob, in bounded memory. The stream fails with BlobLost unless its bytes have the size
+   * and the digest of the blob. Nothing checks the bytes of a range. Throws BlobLost when there is
+   * no such blob.
    */
   get(blob: BlobInfo, options?: { range?: BlobRange; signal?: AbortSignal }): Promise<Readable>;
 
   /** Whether a blob is stored with this size. */
   has(blob: BlobInfo): Promise<boolean>;
 
-  /** Removes a blob; one that is missing stays missing. */
+  /** Removes a blob. Does nothing for a missing blob. */
   remove(digest: string): Promise<void>;
 
   /** Lists at most 1000 blobs. */
   list(after?: string): Promise<BlobPage>;
 
-  /** Removes parts of blobs whose `put` has not gone on for `unusedMs`. Returns their number. */
+  /** Removes unfinished blobs whose `put` made no progress for `unusedMs`. Returns their number. */
   removeUnfinished(unusedMs: number): Promise<number>;
 
-  /** Checks that blobs can be written, read and removed. */
+  /** Writes, reads and removes a blob. Throws when one of the steps fails. */
   check(): Promise<void>;
 
-  /** Ends its connections. */
+  /** Ends the connections of the store. */
   close(): void;
 }
 
-/** From `start` to before `end`, bytes. */
+/** The bytes of a blob from offset `start` to before offset `end`. */
 export interface BlobRange {
   start: number;
   end: number;
 }
 
-/** Blobs of a page. */
+/** Maximum number of blobs in a page. */
 export const maxPage = 1_000;
 
 const digestPattern = /^[0-9a-f]{64}$/;

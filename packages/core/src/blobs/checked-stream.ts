@@ -3,8 +3,8 @@ import { PlatformError } from "../errors.ts";
 import type { BlobInfo } from "./blob-store.ts";
 
 /**
- * Passes the bytes of a blob on. Throws BlobLost as soon as there are more bytes than the blob has,
- * and at the end when there are fewer or others.
+ * Passes on the bytes of a blob. Throws BlobLost as soon as the source has more bytes than the
+ * blob. Throws BlobLost at the end of the source when the size or the digest differs.
  */
 export async function* checkBytes(
   source: AsyncIterable<Uint8Array>,
@@ -23,12 +23,12 @@ export async function* checkBytes(
     throw new PlatformError("BlobDamaged", { digest, place });
 }
 
-/** A failure of what is stored, and not of the store. */
+/** Wraps a failure of the source, to tell it from a failure of the store. */
 class SourceFailure extends Error {}
 
 /**
- * Does work with a source whose failures stay as they are; `describe` turns those of the store into
- * errors of the catalogue.
+ * Does work with a source. Throws a failure of the source unchanged. `describe` turns a failure of
+ * the store into an error of the catalogue.
  */
 export async function separateFailures<T>(
   source: AsyncIterable<Uint8Array>,
@@ -59,7 +59,7 @@ export class CountedBytes {
     this.#size += chunk.length;
   }
 
-  /** Takes no further bytes. */
+  /** Returns digest and size of the bytes. `add` must not be called afterwards. */
   finish(): BlobInfo {
     return { digest: this.#hash.digest("hex"), size: this.#size };
   }

@@ -3,26 +3,27 @@ import type { Logger } from "../log/logger.ts";
 import type { BlobInfo, BlobStore } from "./blob-store.ts";
 import type { BlobReferenceStore } from "./reference-store.ts";
 
-/** Blobs that one round removes, and pages that it looks through. */
+/** Maximum number of unused blobs that one round claims. */
 const maxRemovals = 1_000;
+/** Maximum number of pages that one round lists. */
 const maxPages = 20;
-/** Another server takes over what this one claimed and did not remove, ms. */
+/** Age of a claim at which another server may claim the blob again, ms. */
 const claimMs = 600_000;
 
 export interface BlobCollectorDeps {
   blobs: BlobStore;
   references: BlobReferenceStore;
-  /** How long a blob stays that nobody needs, and an upload that does not go on, ms. */
+  /** Time that an unused blob and an upload without progress stay, ms. */
   graceMs: number;
   logger: Pick<Logger, "info" | "warn">;
-  /** Milliseconds since the epoch. */
+  /** Returns the present time, milliseconds since the epoch. Default: `Date.now`. */
   now?: () => number;
 }
 
-/** Removes blobs that nobody needs. Several servers may do it at the same time. */
+/** Removes blobs that have no reference. Several servers may collect at the same time. */
 export class BlobCollector {
   readonly #deps: BlobCollectorDeps;
-  /** Where the next round continues to look for unknown blobs. */
+  /** Digest after which the next round continues to list blobs. */
   #after: string | undefined;
   #round: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -65,7 +66,7 @@ export class BlobCollector {
     for (let page = 0; page < maxPages && !this.#isClosed; page++) {
       const found = await blobs.list(this.#after);
       this.#after = found.next;
-      // A younger one may belong to a server that has yet to record it.
+      // A server may not have recorded a younger blob yet.
       const old = found.blobs.filter(({ storedAt }) => storedAt < unusedBefore);
       const foundAt = performance.now();
       removed += await this.#remove(await references.claimUnknown(old), foundAt);
@@ -78,7 +79,7 @@ export class BlobCollector {
   async #remove(claimed: readonly BlobInfo[], claimedAt: number): Promise<number> {
     let removed = 0;
     for (const { digest } of claimed) {
-      // Another server may claim the rest soon.
+      // Another server may claim the other blobs soon.
       if (this.#isClosed || performance.now() - claimedAt > claimMs / 2) break;
       await this.#deps.blobs.remove(digest);
       await this.#deps.references.forget(digest);

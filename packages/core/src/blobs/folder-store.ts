@@ -16,18 +16,18 @@ import {
 import { CountedBytes, checkBytes, separateFailures } from "./checked-stream.ts";
 
 const readBytes = 256 * 1024;
-/** The first characters of a digest name a folder, so that no folder gets too many files. */
+/** Number of characters of a digest that name its folder, so that no folder has too many files. */
 const prefixLength = 2;
 
 /**
- * Blobs in a folder, which several servers may share through a network filesystem: `sha256/ab/cd…`,
- * and `unfinished` for those that are being written. A blob gets its name when it is complete and
- * synced.
+ * Keeps blobs in a folder, which several servers may share through a network filesystem. A blob has
+ * the path `sha256/ab/cd…`. The folder `unfinished` has the blobs that are being written. A blob
+ * gets its path when it is complete and synced.
  */
 export class FolderBlobStore implements BlobStore {
   readonly place: string;
 
-  /** `folder` is an absolute path; missing folders are created. */
+  /** `folder` is an absolute path. `put` creates it when it is missing. */
   constructor(folder: string) {
     this.place = folder;
   }
@@ -61,7 +61,7 @@ export class FolderBlobStore implements BlobStore {
       const bytes = readFrom(file, range);
       const checked = range ? bytes : checkBytes(bytes, blob, this.place);
       const stream = Readable.from(checked, { objectMode: false, ...(signal && { signal }) });
-      // A generator that was not started does not close the file.
+      // A generator that was never started does not close the file.
       stream.once("close", () => void file.close().catch(() => {}));
       return stream;
     });
@@ -113,7 +113,7 @@ export class FolderBlobStore implements BlobStore {
     const bytes = Buffer.from(randomUUID());
     const blob = await this.put(Readable.from([bytes]));
     for await (const _chunk of await this.get(blob)) {
-      // Reading checks the bytes.
+      // The read checks the bytes.
     }
     await this.remove(blob.digest);
   }
@@ -131,7 +131,7 @@ export class FolderBlobStore implements BlobStore {
     return path;
   }
 
-  /** Gives a complete file its name. One that exists becomes as young as a new one. */
+  /** Gives a complete file the path of its blob. An existing blob becomes as young as a new one. */
   async #publish(draft: string, blob: BlobInfo): Promise<void> {
     const folder = await this.#folder("sha256", blob.digest.slice(0, prefixLength));
     const path = this.#path(blob.digest);

@@ -1,18 +1,18 @@
-/** Where blobs are kept. */
+/** The place of a store of blobs. */
 export type BlobPlace = { kind: "folder"; path: string } | S3Place;
 
 /** A bucket of Amazon S3, or of a server that speaks its protocol. */
 export interface S3Place {
   kind: "s3";
   bucket: string;
-  /** Before the names of the blobs; empty, or ends with a slash. */
+  /** Prefix of the names of blobs. It is empty or ends with a slash. */
   prefix: string;
   /** Address of an S3-compatible server; undefined: Amazon's for the region. */
   endpoint: string | undefined;
   region: string;
   /**
-   * File with credentials in the format of Amazon's tools; undefined: what those would use, such as
-   * AWS_ACCESS_KEY_ID or the role of the machine.
+   * File with credentials in the format of Amazon's tools. Undefined: the credentials that those
+   * tools would use, such as AWS_ACCESS_KEY_ID or the role of the machine.
    */
   credentialsFile: string | undefined;
 }

@@ -2,40 +2,42 @@ import type { BlobInfo, StoredBlob } from "./blob-store.ts";
 
 /** The blob of a holder. */
 export interface KeptBlob extends BlobInfo {
-  /** Milliseconds since the epoch. */
+  /** Time at which `keep` added the reference, milliseconds since the epoch. */
   keptAt: number;
 }
 
-/** Who needs a blob: a sandbox or a snapshot by its id, and the user whose quota it counts for. */
+/** The sandbox or snapshot that needs a blob, and the user whose quota the blob counts for. */
 export interface BlobHolder {
   id: string;
   userId: string;
 }
 
 /**
- * Which blobs are needed. Servers that share blobs share it too, so that any of them can remove
- * what nobody needs: a blob is claimed first, and a claimed one cannot be referenced.
+ * Keeps references to the blobs that holders need. Servers that share blobs share this store, so
+ * each of them can remove unused blobs. A server claims a blob before it removes the blob, and a
+ * claimed blob cannot get a reference.
  */
 export interface BlobReferenceStore {
   /**
-   * Makes a stored blob the one of its holder, in the place of an earlier one. False when the
-   * holder is gone, or when a server is removing the blob: then it must be stored again. After true
-   * nobody removes the blob, but it may have been removed before, so look for it then.
+   * Makes a stored blob the blob of its holder, and drops the reference to an earlier blob. Returns
+   * false when the holder does not exist, and when a server has claimed the blob; the caller must
+   * then store the blob again. After true no server removes the blob. A server may have removed it
+   * before, so the caller must look for the blob afterwards.
    */
   keep(holder: BlobHolder, blob: BlobInfo): Promise<boolean>;
 
   get(holderId: string): Promise<KeptBlob | undefined>;
 
-  /** Ends the need of a holder; the deletion of a sandbox or a snapshot does it, too. */
+  /** Removes the reference of a holder. The deletion of a sandbox or a snapshot does the same. */
   release(holderId: string): Promise<void>;
 
-  /** Bytes that the holders of a user keep; a blob of several ones counts once. */
+  /** Returns the bytes of the blobs of a user's holders. A blob of several holders counts once. */
   userBytes(userId: string): Promise<number>;
 
-  /** Claims blobs that nobody has needed since a time, and returns them. */
+  /** Claims blobs that have had no reference since `unusedBefore`, and returns them. */
   claimUnused(limits: BlobClaim): Promise<BlobInfo[]>;
 
-  /** Claims those of some stored blobs that no server has ever recorded, and returns them. */
+  /** Claims the blobs that no server has ever recorded, and returns them. */
   claimUnknown(blobs: readonly StoredBlob[]): Promise<BlobInfo[]>;
 
   /** Removes the record of a claimed blob that is no longer stored. */
@@ -43,9 +45,9 @@ export interface BlobReferenceStore {
 }
 
 export interface BlobClaim {
-  /** Milliseconds since the epoch. */
+  /** Blobs that lost their reference before this time are claimed, milliseconds since the epoch. */
   unusedBefore: number;
-  /** A server that claimed blobs before this time has not removed them. */
+  /** Claims from before this time have expired, milliseconds since the epoch. */
   claimedBefore: number;
   limit: number;
 }

@@ -2,7 +2,9 @@ import type { Readable } from "node:stream";
 import { Transform } from "node:stream";
 import { NodeHttpHandler, type NodeHttpHandlerOptions } from "@smithy/node-http-handler";
 
-/** The client collects an answer that is no object in memory; longer ones are refused, bytes. */
+/**
+ * Maximum size of an answer that is no object, bytes. The client keeps such an answer in memory.
+ */
 const maxAnswerBytes = 4 * 2 ** 20;
 
 /** Sends requests, and limits answers that are not the bytes of an object. */
@@ -36,7 +38,7 @@ function limit(body: Readable): Readable {
   });
   limited.once("close", () => body.destroy());
   body.once("error", (error) => limited.destroy(error));
-  // A connection that breaks off ends without an error.
+  // A connection that breaks off emits no error.
   body.once("close", () => {
     if (!body.readableEnded) limited.destroy(Object.assign(new Error("cut off"), { code: "ECONNRESET" }));
   });

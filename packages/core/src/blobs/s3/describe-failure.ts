@@ -1,6 +1,6 @@
 import { PlatformError } from "../../errors.ts";
 
-/** What the client throws, as far as it is used. */
+/** The fields of an error of the client that this file reads. */
 interface ClientFailure {
   name?: string;
   code?: string;
@@ -8,7 +8,7 @@ interface ClientFailure {
   $metadata?: { httpStatusCode?: number };
 }
 
-/** Seconds until another try is worthwhile. */
+/** Time until another try is worthwhile, s. */
 const retryAfter = 10;
 
 const credentialNames = /^(?:CredentialsProviderError|TokenProviderError)$/;
@@ -22,14 +22,14 @@ export function isMissing(error: unknown): boolean {
   return ["NoSuchKey", "NotFound"].includes((error as ClientFailure).name ?? "");
 }
 
-/** Whether another try may succeed: the connection, the network or the server failed. */
+/** Whether another try may succeed, because the connection, the network or the server failed. */
 export function isTransient(error: unknown): boolean {
   if (error instanceof PlatformError) return false;
   const status = (error as ClientFailure).$metadata?.httpStatusCode;
   return status === undefined ? !credentialNames.test((error as ClientFailure).name ?? "") : status >= 500;
 }
 
-/** The error of the catalogue for a failure of the client. */
+/** Returns the error of the catalogue for a failure of the client. */
 export function describeFailure(error: unknown, place: string): unknown {
   if (error instanceof PlatformError) return error;
   const { name = "", code, $metadata } = error as ClientFailure;
@@ -49,7 +49,9 @@ export function describeFailure(error: unknown, place: string): unknown {
   return new PlatformError("BlobsUnreachable", { place, reason }, { ...cause, retryAfter });
 }
 
-/** A short word: the name comes from the server, so only a plain one is shown. */
+/**
+ * Returns a short word for a failure. The server chooses the name, so only a plain name is shown.
+ */
 function describeReason(name: string, code: string | undefined, status: number | undefined): string {
   const plain = [code, name].find((word) => word && /^[A-Za-z0-9_.]{3,64}$/.test(word) && word !== "Error");
   return plain ?? (status === undefined ? "no answer" : `status ${status}`);

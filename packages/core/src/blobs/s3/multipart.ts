@@ -14,20 +14,20 @@ export interface ObjectPlace {
   Key: string;
 }
 
-/** A limit for a call that carries so many bytes. */
+/** Returns a signal that aborts a call with so many bytes when the call takes too long. */
 type SignalFor = (size: number) => AbortSignal;
 
-/** Parts that are uploaded at the same time; each is in memory. */
+/** Number of parts that are uploaded at the same time. Each of them is in memory. */
 const parallelParts = 2;
-/** Time to take an upload back, ms; a store also removes it later. */
+/** Maximum time to abort an upload, ms. `removeUnfinished` also removes the upload later. */
 const takeBackMs = 10_000;
-/** The most that one copy may contain, and the parts of a larger one, bytes. */
+/** Maximum size of one copy, and size of the parts of a larger copy, bytes. */
 const maxCopy = 4 * 2 ** 30;
 
 interface Upload {
   client: S3Client;
   object: ObjectPlace;
-  /** The first part, which the others follow. */
+  /** The first part. `parts` has the other parts. */
   first: Buffer;
   parts: AsyncIterable<Part>;
   signalFor: SignalFor;
@@ -71,7 +71,7 @@ interface Copy {
   client: S3Client;
   from: ObjectPlace;
   to: ObjectPlace;
-  /** Bytes of the object. */
+  /** Size of the object, bytes. */
   size: number;
   signalFor: SignalFor;
   maxCopyBytes?: number | undefined;
@@ -105,7 +105,7 @@ export async function copyObject({
   });
 }
 
-/** Begins an object of several parts and completes it, or takes it back. */
+/** Begins an upload of several parts. Completes the upload, or aborts it when `send` fails. */
 async function asMultipart(
   { client, object, signalFor }: { client: S3Client; object: ObjectPlace; signalFor: SignalFor },
   send: (id: string) => Promise<{ PartNumber: number; ETag: string | undefined }[]>,
@@ -117,7 +117,7 @@ async function asMultipart(
     const command = new CompleteMultipartUploadCommand({ ...object, UploadId, MultipartUpload: { Parts } });
     await client.send(command, call());
   } catch (error) {
-    // Also after an abort of the caller.
+    // The call has its own signal, because the signal of the caller may be aborted.
     const abortSignal = AbortSignal.timeout(takeBackMs);
     const takeBack = new AbortMultipartUploadCommand({ ...object, UploadId });
     await client.send(takeBack, { abortSignal }).catch(() => {});

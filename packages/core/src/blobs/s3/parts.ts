@@ -1,7 +1,7 @@
 import type { CountedBytes } from "../checked-stream.ts";
 
 const mebibyte = 2 ** 20;
-/** A store accepts 10,000 parts, so later ones are larger: 64 MiB instead of 16. */
+/** Size of a part by its index, bytes. Later parts are larger, because a store accepts 10,000. */
 const partBytes = (index: number) => (index < 1_000 ? 16 : 64) * mebibyte;
 
 /** A part of a stream. */
@@ -22,7 +22,7 @@ export async function* cutIntoParts(
   for await (const given of source) {
     counted.add(given);
     let chunk = given;
-    // A full part waits for the next byte, so that the last one is known as such.
+    // A full part waits for the next byte, because only then it is known not to be the last part.
     while (size + chunk.length > sizeOf(index)) {
       const taken = sizeOf(index) - size;
       yield { bytes: Buffer.concat([...chunks, chunk.subarray(0, taken)]), isLast: false };
@@ -31,7 +31,7 @@ export async function* cutIntoParts(
       index++;
       chunk = chunk.subarray(taken);
     }
-    // The source may use its buffer again.
+    // The copy is needed because the source may use its buffer again.
     chunks.push(Buffer.from(chunk));
     size += chunk.length;
   }

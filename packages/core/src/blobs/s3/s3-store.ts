@@ -29,28 +29,29 @@ import { describeFailure, isMissing, isTransient } from "./describe-failure.ts";
 import { copyObject, type ObjectPlace, uploadParts } from "./multipart.ts";
 import { cutIntoParts } from "./parts.ts";
 
-/** Times and sizes of a store, ms and bytes. */
+/** Limits of the requests to a store. */
 export interface S3Limits {
+  /** Maximum time for a new connection, ms. */
   connectMs: number;
-  /** Without a byte in either direction. */
+  /** Maximum time of a connection without a byte in either direction, ms. */
   idleMs: number;
-  /** Of a call with all its tries, without the bytes of a blob. */
+  /** Maximum time of a call with all its tries, without the bytes of a blob, ms. */
   callMs: number;
-  /** Tries of a call, and of a read that makes no progress. */
+  /** Maximum number of tries of a call, and of a read that makes no progress. */
   tries: number;
-  /** Sizes of the parts of a blob, by their index. */
+  /** Size of a part of a blob by its index, bytes. */
   partBytes?: (index: number) => number;
-  /** A larger object is copied in parts. */
+  /** Size above which an object is copied in parts, bytes. */
   maxCopyBytes?: number;
 }
 
 const defaultLimits: S3Limits = { connectMs: 5_000, idleMs: 30_000, callMs: 60_000, tries: 4 };
-/** The slowest transfer that is waited for, bytes per ms. */
+/** Rate of the slowest transfer that does not time out, bytes per ms. */
 const minRate = 64;
-/** Pages of leftovers that one call looks at. */
+/** Maximum number of pages of unfinished uploads that one `removeUnfinished` lists. */
 const maxLeftoverPages = 100;
 
-/** Opens a bucket without asking it anything. */
+/** Opens a bucket without a request to the bucket. */
 export function openS3BlobStore(place: S3Place, limits: S3Limits = defaultLimits): BlobStore {
   const { bucket, prefix, endpoint, region, credentialsFile } = place;
   const client = new S3Client({
@@ -81,8 +82,8 @@ interface S3Parts {
 }
 
 /**
- * Blobs in a bucket: `sha256/<digest>` below the prefix. A large one is uploaded as
- * `unfinished/<id>`, because its digest is known at its end, and then copied by the server.
+ * Keeps blobs in a bucket as `sha256/<digest>` below the prefix. It uploads a large blob as
+ * `unfinished/<id>`, because the digest is known only at the end, and lets the server copy it.
  */
 class S3BlobStore implements BlobStore {
   readonly place: string;
@@ -140,7 +141,7 @@ class S3BlobStore implements BlobStore {
     const bytes = this.#read(blob, { part, first, limited }, signal);
     const checked = range ? bytes : checkBytes(bytes, blob, this.place);
     const stream = Readable.from(checked, { objectMode: false, ...(signal && { signal }) });
-    // A generator that was not started does not end the request.
+    // A generator that was never started does not end the request.
     stream.once("close", () => first.destroy());
     return stream;
   }
@@ -212,7 +213,7 @@ class S3BlobStore implements BlobStore {
   async check(): Promise<void> {
     const blob = await this.put(Readable.from([Buffer.from(randomUUID())]));
     for await (const _chunk of await this.get(blob)) {
-      // Reading checks the bytes.
+      // The read checks the bytes.
     }
     await this.list();
     await this.remove(blob.digest);
@@ -251,7 +252,7 @@ class S3BlobStore implements BlobStore {
     }
   }
 
-  /** Reads on after a connection has broken off, as long as there is progress. */
+  /** Reads a blob. Continues after a lost connection, as long as the read makes progress. */
   async *#read(
     blob: BlobInfo,
     { part, first, limited }: { part: BlobRange; first: Readable; limited: AbortSignal },
@@ -298,7 +299,7 @@ class S3BlobStore implements BlobStore {
     return { Bucket: this.#bucket, Key: this.#prefix + name };
   }
 
-  /** Ends a call that takes too long, for the time that its bytes may take. */
+  /** Returns a signal that also aborts when a call with `size` bytes takes too long. */
   #signal(signal: AbortSignal | undefined, size: number): AbortSignal {
     const limit = AbortSignal.timeout(this.#limits.callMs + Math.ceil(size / minRate));
     return signal ? AbortSignal.any([signal, limit]) : limit;
