@@ -34,7 +34,7 @@ struct channel *find_channel(uint32_t id) {
 }
 
 static void close_input(struct channel *channel) {
-	/* What nobody takes counts as passed on, so that the sender does not wait for it. */
+	/* Input without a reader counts as passed on, so that the sender does not wait. */
 	if (buffer_length(&channel->pending) > 0)
 		send_number(TAKEN, channel->id, buffer_length(&channel->pending));
 	buffer_free(&channel->pending);

@@ -13,10 +13,10 @@
 
 enum { OPEN_FOLDERS = 64, MAX_ATTRIBUTES = 64 << 10, SEED_TIMEOUT_MS = 120000 };
 
-/* In a folder of a volume: all files of the image have been copied there. */
+/* Name of the mark in a folder of a volume that has all files of the image. */
 #define SEED_MARK ".sandpiper-seeded"
 
-/* Names of files with several names, by device and file number. */
+/* A name of each file with several names, by device and file number. */
 struct linked {
 	struct linked *next;
 	dev_t device;
@@ -42,7 +42,7 @@ static bool link_again(const struct stat *entry, const char *target) {
 	return false;
 }
 
-/* Holes stay holes: only the parts with data are copied. */
+/* Copies only the parts with data, so that holes stay holes. */
 static int copy_content(const char *path, const char *target) {
 	int in = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	int out = open(target, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -67,7 +67,7 @@ static int copy_content(const char *path, const char *target) {
 				failed = 1;
 				break;
 			}
-			/* The file became shorter meanwhile. */
+			/* The file became shorter during the copy. */
 			if (count == 0) break;
 		}
 		at = hole;
@@ -84,7 +84,7 @@ static void copy_attributes(const char *path, const char *target) {
 	ssize_t length = llistxattr(path, names, sizeof names);
 	for (ssize_t at = 0; at < length; at += strlen(names + at) + 1) {
 		ssize_t size = lgetxattr(path, names + at, value, sizeof value);
-		/* A class of storage may know no attributes, or not all. */
+		/* The filesystem of a storage class may lack some attributes. */
 		if (size >= 0 && lsetxattr(target, names + at, value, size, 0) != 0) continue;
 	}
 }
@@ -97,7 +97,7 @@ static int copy_entry(const char *path, const struct stat *entry, int type, stru
 		goto failed;
 	}
 	if (!S_ISDIR(entry->st_mode)) {
-		/* An earlier copy may have been cut off. */
+		/* An earlier copy may have been interrupted and left this file. */
 		unlink(target);
 		if (link_again(entry, target)) return 0;
 		if (S_ISREG(entry->st_mode)) {
@@ -124,7 +124,7 @@ failed:
 	return 1;
 }
 
-/* Folders are made before their content, with rights that allow to fill them. */
+/* Makes each folder before its content, with rights that allow the copy to fill the folder. */
 static int make_copied_folder(const char *path, const struct stat *entry, int type, struct FTW *where) {
 	char target[4096];
 	(void)type, (void)where;
@@ -135,7 +135,7 @@ static int make_copied_folder(const char *path, const struct stat *entry, int ty
 	return 1;
 }
 
-/* Copies a folder onto an existing one. The reason of a failure goes to the cluster. */
+/* Copies a folder onto an existing folder. Reports the reason of a failure to the cluster. */
 static int copy_folder(const char *source, const char *target) {
 	to = target;
 	from_length = strlen(source);
@@ -148,7 +148,7 @@ static int copy_folder(const char *source, const char *target) {
 	return 1;
 }
 
-/* Arguments: the folder to copy, and an existing one. */
+/* Arguments: the folder to copy, and an existing folder. */
 int copy(int argc, char **argv) { return argc == 2 ? copy_folder(argv[0], argv[1]) : 2; }
 
 static int mark_path(char *path, size_t size, const char *folder) {
@@ -156,8 +156,8 @@ static int mark_path(char *path, size_t size, const char *folder) {
 }
 
 /*
- * Arguments: uid, gid, then pairs of a folder of the image and one of a volume, which the user gets.
- * A folder that the image does not have leaves the mark only.
+ * Arguments: uid, gid, then pairs of a folder of the image and a folder of a volume. The folder of
+ * the volume belongs to the user afterwards. It has only the mark when the image lacks the folder.
  */
 int seed(int argc, char **argv) {
 	for (int at = 2; at + 1 < argc; at += 2) {

@@ -1,4 +1,4 @@
-/* Files that the driver puts into a sandbox, and what it asks about files. */
+/* Puts the driver's files into a sandbox, and answers its questions about files. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -40,13 +40,13 @@ int make_own_folder(const char *path, uid_t uid, gid_t gid) {
 		return error ? error : make_folder(path, uid, gid);
 	}
 	if (!S_ISDIR(found.st_mode)) return ENOTDIR;
-	/* A folder that everybody may write stays as it is. */
+	/* A folder to which everybody may write keeps its owner. */
 	if (found.st_uid == uid || found.st_mode & 0002) return 0;
 	if (chown(path, uid, gid) != 0) return errno;
 	return chmod(path, (found.st_mode & 07777) | 0755) == 0 ? 0 : errno;
 }
 
-/* Where `pod-options.ts` mounts the parts, which fit into ConfigMaps, and the programs. */
+/* Paths at which `pod-options.ts` mounts the ConfigMaps with the parts, and the joined programs. */
 #define PARTS "/run/sandpiper/busybox"
 #define PROGRAM "/run/sandpiper-programs/busybox"
 
@@ -131,7 +131,7 @@ static long long measured_until;
 static int add_entry(const char *path, const struct stat *entry, int type, struct FTW *where) {
 	(void)path, (void)where;
 	if (type == FTW_NS) return 0;
-	/* A file with several names counts once for each: an upper bound. */
+	/* A file with several names counts once for each name, so the count is an upper bound. */
 	bytes += (unsigned long long)entry->st_blocks * 512;
 	files++;
 	return bytes > most_bytes || files > most_files || now_ms() > measured_until;

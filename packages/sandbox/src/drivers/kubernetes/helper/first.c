@@ -16,12 +16,12 @@
 
 #include "helper.h"
 
-/* Processes get this long to end by themselves, ms. */
+/* Time for processes to end by themselves, ms. */
 enum { GRACE_MS = 1000, LOOK_US = 10000 };
 
 extern char **environ;
 
-/* Whether processes other than the helper's own run; ended ones do not count. */
+/* Whether processes other than the helper's own run. Zombies do not count. */
 static bool has_processes(void) {
 	DIR *folder = opendir("/proc");
 	bool found = false;
@@ -50,7 +50,7 @@ static int terminate_all(void) {
 		if (!has_processes()) break;
 		usleep(LOOK_US);
 	}
-	/* The kernel kills the rest with this process. */
+	/* The kernel kills the remaining processes when this process ends. */
 	return 0;
 }
 
@@ -66,7 +66,7 @@ static pid_t start_command(char **command, const struct identity *who, const cha
 	int output = dup(2);
 	if (report >= 0) dup2(report, 2);
 	fcntl(output, F_SETFD, FD_CLOEXEC);
-	/* The reason of a failure goes to the report; the command itself writes to its own output. */
+	/* A failure before the command runs goes to the report. The command has its own output. */
 	const char *path = getenv("PATH");
 	const char *found = NULL;
 	char candidate[4096];
@@ -117,7 +117,10 @@ int first(int argc, char **argv) {
 			for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
 				if (pid == command) return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 		} else if (number == SIGTERM && info.si_pid == 0) {
-			/* From outside of the pod; processes inside cannot end it with a signal. */
+			/*
+			 * The signal comes from outside of the pod. Processes inside cannot end the pod with
+			 * one.
+			 */
 			return terminate_all();
 		}
 	}

@@ -1,7 +1,7 @@
 /*
  * The static program that the kubernetes driver mounts into every pod. `first` is the pod's first
  * process; `resident` serves the driver over the standard input and output of one exec connection.
- * It holds no secret, and the server trusts nothing that it says beyond its own sandbox.
+ * The program has no secret, and the server believes it only about its own sandbox.
  */
 #pragma once
 
@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <sys/types.h>
 
-/* Frames: length of the payload (4 bytes, big endian), type (1), channel (4), payload. */
+/* A frame is the length of its payload (4 bytes, big endian), type (1), channel (4) and payload. */
 enum { HEADER_BYTES = 9, MAX_FRAME = 4 << 20, PIECE_BYTES = 32 << 10 };
 
-/* From the server. `protocol.ts` has the same numbers. */
+/* Types of frames from the server. `protocol.ts` has the same numbers. */
 enum request {
 	RUN = 1,     /* flags, columns, rows, argc, envc, then texts: folder, arguments, environment */
 	INPUT = 2,   /* bytes for a process or a connection */
@@ -32,7 +32,7 @@ enum request {
 	PING = 14,
 };
 
-/* To the server. */
+/* Types of frames to the server. */
 enum answer {
 	HELLO = 64,
 	OUTPUT = 65,   /* stream (1), bytes */
@@ -50,7 +50,7 @@ struct buffer {
 };
 
 void buffer_add(struct buffer *buffer, const void *bytes, size_t count);
-/* Forgets the first bytes. */
+/* Removes the first `count` bytes of a buffer. */
 void buffer_drop(struct buffer *buffer, size_t count);
 void buffer_free(struct buffer *buffer);
 static inline size_t buffer_length(const struct buffer *buffer) { return buffer->end - buffer->start; }
@@ -59,26 +59,26 @@ uint32_t get16(const unsigned char *bytes);
 uint32_t get32(const unsigned char *bytes);
 void put32(unsigned char *bytes, uint32_t value);
 
-/* frames.c: what is sent waits in `outgoing` until the connection takes it. */
+/* frames.c: sent frames wait in `outgoing` until the connection takes them. */
 extern struct buffer outgoing;
 void send_frame(enum answer type, uint32_t channel, const void *payload, size_t count);
 void send_number(enum answer type, uint32_t channel, uint32_t number);
 void send_failure(uint32_t channel, int error);
 
-/* Who runs commands, and with which rights. */
+/* The user who runs commands, and the rights of commands. */
 struct identity {
 	uid_t uid;
 	gid_t gid;
-	uint64_t capabilities; /* what root may do; with any, set-user-id programs work */
-	unsigned long processes; /* most processes of the user; 0: no limit */
+	uint64_t capabilities; /* capabilities of root; with any of them, set-user-id programs work */
+	unsigned long processes; /* maximum number of processes of the user; 0: no limit */
 };
 
 /* privileges.c */
-/* Drops what commands never get from the bounding set of this process and its children. */
+/* Drops the capabilities that commands never have from the bounding set of this process. */
 void limit_privileges(const struct identity *who);
-/* In a new process: takes on the user, limits and rights of commands. */
+/* Gives a new process the user, limits and rights of commands. */
 void become(const struct identity *who);
-/* In this process: becomes the user for good and keeps no right. */
+/* Makes this process one of the user for good, without any capability. */
 void become_powerless(const struct identity *who);
 
 /* channels.c */
@@ -90,13 +90,13 @@ struct channel {
 	bool has_terminal, has_exited, is_opening;
 	int code;
 	uint16_t port;
-	int socket;  /* of a connection or listener; both directions share it */
-	int in;      /* takes input; -1: nothing does */
-	int out[2];  /* -1: ended */
+	int socket;  /* socket of a connection or a listener; both directions share it */
+	int in;      /* descriptor that takes input; -1: none */
+	int out[2];  /* descriptors of output; -1: the stream has ended */
 	uint32_t allowed[2];
-	long left[2];          /* bytes that still belong to a process that has exited */
-	long long ends_at;     /* when an ended process's terminal has no more output, ms */
-	struct buffer pending; /* input */
+	long left[2];          /* unread bytes of output of a process that has exited */
+	long long ends_at;     /* time at which the terminal of an exited process has no more output, ms */
+	struct buffer pending; /* input that waits */
 	bool is_finishing;
 	bool is_dead;
 };
@@ -111,10 +111,10 @@ void read_output(struct channel *channel, int stream);
 /* Ends a process whose output is complete, and a connection whose both directions are closed. */
 void settle(struct channel *channel);
 void close_channel(struct channel *channel);
-/* Frees the channels that are dead. */
+/* Frees the dead channels. */
 void sweep_channels(void);
 long long now_ms(void);
-/* A terminal's last output may arrive this long after its process has ended, ms. */
+/* Maximum time between the end of a process and the last output of its terminal, ms. */
 enum { TERMINAL_REST_MS = 60 };
 
 /* process.c */
@@ -131,19 +131,19 @@ void continue_opening(struct channel *channel);
 void open_listener(uint32_t id, uint16_t port);
 void accept_connection(struct channel *listener);
 
-/* freeze.c: all processes but the helper's. Return 0, or an error number. */
+/* freeze.c: act on all processes but the helper's own. Return 0, or an error number. */
 int freeze_all(void);
 int thaw_all(void);
 
 /* files.c: return 0, or an error number. */
 int put_file(const char *path, mode_t mode, uid_t uid, gid_t gid, const void *content, size_t count);
 int make_folder(const char *path, uid_t uid, gid_t gid);
-/* Joins the parts of programs, `<name>.0`, `<name>.1` and so on, in a folder that only root can change. */
+/* Joins the parts of programs, `<name>.0`, `<name>.1` and so on, in a folder of root. */
 int join_programs(void);
-/* Makes a folder that the user may write: one that exists is given to the user. */
+/* Makes a folder of the user. An existing folder then belongs to the user. */
 int make_own_folder(const char *path, uid_t uid, gid_t gid);
 
-/* Name of the processes that serve connections. */
+/* Name of the helper's processes that serve connections. */
 #define RESIDENT_NAME "sandpiper"
 
 /* The modes of the program. They return its exit code. */

@@ -1,4 +1,4 @@
-/* The rights of commands: those of their user, within the capabilities of the spec. */
+/* Sets the rights of commands: the rights of their user, within the capabilities of the spec. */
 #define _GNU_SOURCE
 #include <grp.h>
 #include <linux/capability.h>
@@ -26,7 +26,7 @@ static void set_capabilities(uint64_t capabilities) {
 	syscall(SYS_capset, &header, data);
 }
 
-/* Lowers a limit; a higher one than the container's own is not wanted. */
+/* Lowers a limit. Never raises the limit of the container. */
 static void set_limit(int resource, rlim_t most) {
 	struct rlimit old;
 	if (getrlimit(resource, &old) != 0) return;
@@ -39,7 +39,7 @@ static void change_user(const struct identity *who) {
 	if (setgroups(0, NULL) == 0 && setresgid(who->gid, who->gid, who->gid) == 0 &&
 	    setresuid(who->uid, who->uid, who->uid) == 0)
 		return;
-	/* A container without these rights may run as the user already. */
+	/* The calls fail in a container that runs as the user already. */
 	if (geteuid() == 0 && (who->uid != 0 || who->gid != getegid())) _exit(126);
 }
 

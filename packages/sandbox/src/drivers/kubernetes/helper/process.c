@@ -1,4 +1,4 @@
-/* Commands: new processes with pipes or a terminal. */
+/* Runs commands as new processes with pipes or a terminal. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 
 #include "helper.h"
 
-/* Texts of a RUN frame, each ended by NUL. */
+/* The fields of a RUN frame. Each text ends with NUL. */
 struct command {
 	bool has_terminal;
 	uint16_t columns, rows;
@@ -50,7 +50,7 @@ static int open_terminal(const struct command *command, const struct identity *w
 	}
 	struct winsize window = {command->rows, command->columns, 0, 0};
 	ioctl(master, TIOCSWINSZ, &window);
-	if (chown(name, who->uid, -1) != 0 && geteuid() == 0) { /* It stays root's. */ }
+	if (chown(name, who->uid, -1) != 0 && geteuid() == 0) { /* The terminal belongs to root. */ }
 	return master;
 }
 
@@ -135,7 +135,7 @@ void run_command(uint32_t id, const struct identity *who, const unsigned char *p
 			fcntl(outside[fd], F_SETFL, O_NONBLOCK);
 		}
 	}
-	/* A signal that comes before the command runs must reach it: all are blocked here. */
+	/* All signals are blocked here, so that a signal before the start reaches the command. */
 	pid_t pid = fork();
 	if (pid < 0) goto failed;
 	if (pid == 0) run_child(&command, who, inside, command.has_terminal ? terminal : NULL);

@@ -11,7 +11,7 @@
 
 #include "helper.h"
 
-/* Output of commands is not read while this much waits for the connection, bytes. */
+/* Number of bytes waiting for the connection at which output of commands is no longer read. */
 enum { MAX_OUTGOING = 512 << 10, MAX_CHANNELS = 4096, TERMINAL_LOOK_MS = 20 };
 
 static struct identity who;
@@ -59,7 +59,7 @@ static void handle(enum request type, uint32_t id, const unsigned char *payload,
 	}
 }
 
-/* False when the connection has ended. */
+/* Returns false when the connection has ended. */
 static bool read_requests(void) {
 	unsigned char piece[PIECE_BYTES * 2];
 	ssize_t count = read(0, piece, sizeof piece);
@@ -147,7 +147,7 @@ int resident(int argc, char **argv) {
 		size_t count = watch_channels(fds + 3, watched, &timeout);
 		fds[0] = (struct pollfd){0, POLLIN, 0};
 		fds[1] = (struct pollfd){signals, POLLIN, 0};
-		/* With nothing to send this still notices that the connection has gone. */
+		/* A poll for no event still notices the end of the connection. */
 		fds[2] = (struct pollfd){1, buffer_length(&outgoing) > 0 ? POLLOUT : 0, 0};
 		if (poll(fds, 3 + count, timeout) < 0 && errno != EINTR) return 1;
 		if (fds[2].revents & POLLERR) return 0;

@@ -10,7 +10,7 @@
 
 #include "helper.h"
 
-/* Ids of channels that this side opens begin here. */
+/* Lowest id of a channel that the helper opens. */
 enum { FIRST_OWN_ID = 0x40000000, MAX_WAITING = 256 };
 
 static int begin_connecting(int family, uint16_t port) {
