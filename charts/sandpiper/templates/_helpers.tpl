@@ -32,7 +32,7 @@ http://{{ include "sandpiper.name" . }}.{{ .Release.Namespace }}.svc{{ if ne (in
 {{- end -}}
 {{- end -}}
 
-{{/* The rights of a server's pod: those of the pod security standard `restricted`. */}}
+{{/* A server's pod has the rights of the pod security standard `restricted`. */}}
 {{- define "sandpiper.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 10001
