@@ -11,10 +11,10 @@ import { type Row, single } from "./measure.ts";
 
 const conversations = 200;
 const eventsEach = 50;
-/** 512 characters, as the text of an everyday message or of a short output. */
+/** A text of 512 characters, which stands for an everyday message or a short output. */
 const text = "A message of an everyday length. ".repeat(16).slice(0, 512);
 
-/** What conversations and events take on disk; the load of the machine does not change it. */
+/** Measures the disk space of conversations and events. The load of the machine has no effect. */
 export async function benchBytes(): Promise<Row[]> {
   const vault = createVault(randomBytes(32));
   const folder = temporaryFolder();
@@ -52,13 +52,14 @@ export async function benchBytes(): Promise<Row[]> {
   }
 }
 
-/** Bytes of a conversation, of an event, and of what a server logs for an append of one event. */
+/** Returns the bytes of a conversation, of an event, and of the write-ahead log of an append. */
 async function fill(
   open: () => Promise<Store>,
   size: () => Promise<number>,
   log?: () => Promise<number>,
 ): Promise<{ conversation: number; event: number; logged: number | undefined }> {
-  // A store that is closed has copied everything into its files.
+  // The size is read after the store is closed, because it has then written everything to its
+  // files.
   const during = async (work: (store: Store) => Promise<void>) => {
     const store = await open();
     await work(store);

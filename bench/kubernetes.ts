@@ -20,8 +20,8 @@ const limits = { memoryBytes: 256 * 2 ** 20, pids: 128, cpus: 2, diskBytes: 2 **
 const container = "main";
 
 /**
- * The kubernetes driver beside bare pods and bare execs of the same client library, on the test
- * cluster. Without a built cluster there are no rows.
+ * Measures the kubernetes driver beside bare pods and bare execs of the same client library, on the
+ * test cluster. Returns no rows when the cluster is not built.
  */
 export async function benchKubernetes(): Promise<Row[]> {
   if (!succeeds("is-built")) {
@@ -74,7 +74,7 @@ async function compare(
     stdout.resume();
     if ((await exit).code !== 0) throw new Error("the command failed");
   };
-  // The pool learns the kind of sandbox.
+  // After this start the pool makes warm pods of the kind of `spec`.
   await warm.start({ id: "first", spec });
   const [bare, own, pooled] = await inTurn(
     10,
@@ -176,7 +176,7 @@ async function compare(
   ];
 }
 
-/** A pod that is as isolated as a sandbox, without limits and volumes. */
+/** Starts a pod with the isolation of a sandbox, but without limits and volumes. */
 async function startBarePod({ core, config, namespace }: Cluster, name: string): Promise<void> {
   const body: V1Pod = {
     metadata: { name },

@@ -4,13 +4,13 @@ import { message } from "@sandpiper/server/test/support/store";
 import pg from "pg";
 
 /**
- * A node that appends to each of its conversations again and again (`appends`), or as many
- * connections that commit a row (`bare`). Prints how often it did so per second.
+ * Appends to each conversation of a node again and again (`appends`), or commits rows over the
+ * connections of a node (`bare`). Prints the number of appends or commits per second.
  */
 const { BENCH_URL: url = "", BENCH_KEY: key = "", BENCH_IDS: ids = "", BENCH_MS: ms = "" } = process.env;
 const text = "A message of an everyday length. ".repeat(16);
 const conversations = ids.split(" ");
-/** As many as the pool of a node has. */
+/** Number of connections in the pool of a node. */
 const connections = 10;
 
 async function repeat(works: readonly (() => Promise<unknown>)[]): Promise<void> {

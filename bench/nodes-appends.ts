@@ -7,12 +7,12 @@ import { conversationRow } from "@sandpiper/server/test/support/store";
 import { type Row, single } from "./measure.ts";
 import { startProgram } from "./process.ts";
 
-/** Conversations of one node, each of which appends again when its append is durable. */
+/** Number of conversations of one node. Each appends again when its last append is durable. */
 const atOnce = 20;
 const measuredMs = 5_000;
 const program = fileURLToPath(new URL("./nodes-appender.ts", import.meta.url));
 
-/** Appends of 1, 2 and 4 processes with a store each, beside as many that only commit a row. */
+/** Measures appends of 1, 2 and 4 nodes, beside as many processes that only commit rows. */
 export async function benchNodesAppends(): Promise<Row[]> {
   const server = await startPostgres({ max_connections: "400" });
   try {
@@ -58,7 +58,7 @@ async function createBareTable(server: PostgresServer, url: string): Promise<voi
   await server.query(sql, [], new URL(url).pathname.slice(1));
 }
 
-/** Appends, or commits, per second of a process of its own. */
+/** Starts a process and returns its number of appends or commits per second. */
 async function rate(
   kind: string,
   { url, key, ids }: { url: string; key: Buffer; ids: readonly string[] },

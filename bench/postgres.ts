@@ -12,7 +12,7 @@ const samples = 400;
 const atOnce = 20;
 const text = "A message of an everyday length. ".repeat(16);
 
-/** The store on PostgreSQL beside a bare commit of the same server, and beside SQLite. */
+/** Measures the store on PostgreSQL beside a bare commit of the same server and beside SQLite. */
 export async function benchPostgres(): Promise<Row[]> {
   const server = await startPostgres({});
   const folder = temporaryFolder();
