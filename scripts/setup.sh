@@ -94,7 +94,7 @@ missing_extras() {
 # The PATH of users may lack root's tools.
 has() { command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ] || [ -x "/sbin/$1" ]; }
 
-# Whether one of the files, which may be a pattern without a match, is a program.
+# Succeeds when one of the files is a program. A pattern without a match counts as a missing file.
 any_program() { for file in "$@"; do [ ! -x "$file" ] || return 0; done && return 1; }
 
 is_static() { has "$1" && ! ldd "$(command -v "$1")" >/dev/null 2>&1; }
@@ -119,7 +119,8 @@ install_packages() {
   say "installed: $packages"
 }
 
-# Debian's package starts a server of its own at the installation. The tests start theirs in temporary folders.
+# Keeps Debian's package from starting a PostgreSQL server at its installation. The tests start
+# their own servers in temporary folders.
 without_postgresql_cluster() {
   as_root mkdir -p /etc/postgresql-common/createcluster.d
   echo 'create_main_cluster = false' | as_root tee /etc/postgresql-common/createcluster.d/sandpiper-tests.conf >/dev/null

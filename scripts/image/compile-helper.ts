@@ -1,4 +1,4 @@
-/** Compiles the helper of Kubernetes pods into the folder that is the argument. */
+/** Compiles the helper of Kubernetes pods into the folder of the first argument. */
 import { loadHelper } from "@sandpiper/sandbox/drivers/kubernetes/helper-program";
 
 const [folder] = process.argv.slice(2);
