@@ -11,14 +11,14 @@ import { openBlobStore } from "./open.ts";
 import { openS3BlobStore } from "./s3/s3-store.ts";
 
 const mebibyte = 2 ** 20;
-/** The smallest part that S3 accepts. */
+/** Size of the smallest part that S3 accepts, bytes. */
 const partBytes = 5 * mebibyte;
 
 interface Engine {
   store: BlobStore;
-  /** Path of a blob's file behind the store. */
+  /** Returns the path of a blob's file below the store. */
   file(digest: string): string;
-  /** Folders that must be empty when nothing is stored. */
+  /** Folders that must be empty when no `put` is in progress. */
   folders: string[];
   close(): Promise<void>;
 }
@@ -115,7 +115,7 @@ describe.each(engines.filter(({ isThere }) => isThere))("blobs in $name", ({ ope
       expect((await read(blob, { start, end })).equals(bytes.subarray(start, end))).toBe(true);
   });
 
-  test("a page has a thousand blobs in order, and the next one follows it", async () => {
+  test("a page has a thousand blobs in order, and the next page continues it", async () => {
     const digests = Array.from({ length: 1_003 }, (_, index) =>
       createHash("sha256").update(`${index}`).digest("hex"),
     ).sort();
@@ -130,7 +130,7 @@ describe.each(engines.filter(({ isThere }) => isThere))("blobs in $name", ({ ope
     expect(second.next).toBeUndefined();
   });
 
-  test("a blob that is missing is named, and can be removed again and again", async () => {
+  test("an error names a missing blob, and the blob can be removed again and again", async () => {
     const blob = await put(randomBytes(10));
     await store.remove(blob.digest);
     await store.remove(blob.digest);
@@ -145,7 +145,7 @@ describe.each(engines.filter(({ isThere }) => isThere))("blobs in $name", ({ ope
     }
   });
 
-  test("other bytes than those of the digest never end well", async () => {
+  test("a read of bytes that do not match the digest fails", async () => {
     const bytes = randomBytes(300_000);
     const blob = await put(bytes);
     const changed = Buffer.from(bytes);
@@ -156,7 +156,7 @@ describe.each(engines.filter(({ isThere }) => isThere))("blobs in $name", ({ ope
     }
   });
 
-  test("a source that fails, and an abort, leave nothing behind", async () => {
+  test("a failed source and an abort leave no file behind", async () => {
     const failing = async function* () {
       yield randomBytes(2 * partBytes);
       throw Object.assign(new Error("the source broke"), { code: "ENOSPC", syscall: "read" });
@@ -175,7 +175,7 @@ describe.each(engines.filter(({ isThere }) => isThere))("blobs in $name", ({ ope
     expect(await store.removeUnfinished(0)).toBe(0);
   });
 
-  test("a read that is aborted or not begun ends its connection", async () => {
+  test("a read that is aborted or never begun ends its connection", async () => {
     const blob = await put(randomBytes(2 * partBytes));
     const abort = new AbortController();
     const stream = await store.get(blob, { signal: abort.signal });
@@ -185,7 +185,7 @@ describe.each(engines.filter(({ isThere }) => isThere))("blobs in $name", ({ ope
     expect((await read(blob)).length).toBe(2 * partBytes);
   });
 
-  test("a large blob passes through little memory", async () => {
+  test("a large blob needs little memory", async () => {
     const chunk = randomBytes(mebibyte);
     let most = 0;
     const before = process.memoryUsage().arrayBuffers;

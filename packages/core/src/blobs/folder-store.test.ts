@@ -29,7 +29,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const unfinished = () => readdirSync(join(folder, "unfinished"));
 
-test("a writer that is killed leaves a part that is never listed, and is removed when it is old", async () => {
+test("the part of a killed writer is never listed, and is removed when it is old", async () => {
   const code = `
     import { FolderBlobStore } from ${JSON.stringify(new URL("./folder-store.ts", import.meta.url))};
     const source = async function* () { for (;;) yield new Uint8Array(65536); };
@@ -50,7 +50,7 @@ test("a writer that is killed leaves a part that is never listed, and is removed
   expect(unfinished()).toEqual([]);
 });
 
-test("a full disk refuses, leaves nothing behind, and stores again when there is room", async () => {
+test("a store on a full disk refuses a blob without a trace, and takes it when there is room", async () => {
   execFileSync("mount", ["-t", "tmpfs", "-o", "size=4m", "sandpiper-test", folder]);
   try {
     const store = new FolderBlobStore(folder);
@@ -68,7 +68,7 @@ test("a full disk refuses, leaves nothing behind, and stores again when there is
   }
 });
 
-test("a folder that cannot be used is named, and other users cannot read blobs", async () => {
+test("an error names a folder that cannot be used, and other users cannot read blobs", async () => {
   const file = join(folder, "file");
   writeFileSync(file, "");
   await expect(new FolderBlobStore(file).check()).rejects.toMatchObject({

@@ -9,7 +9,7 @@ const withImage = (reference: string, id = reference) => ({
   root: { kind: "image" as const, reference },
 });
 
-test("images that a user chose are counted by digest until sandboxes and snapshots keep them no longer", async () => {
+test("an image that a user chose counts by its digest while a sandbox or snapshot keeps it", async () => {
   const users = new Map<string, string>();
   const kept = new Map<string, string>();
   const images = new UserImages({
@@ -57,7 +57,7 @@ test("images that a user chose are counted by digest until sandboxes and snapsho
   await start("f", "four");
 });
 
-test("of starts at the same time, no more than fit are admitted", async () => {
+test("starts at the same time do not exceed the limit of images", async () => {
   const images = new UserImages({
     owner: () => "ann",
     specs: [],

@@ -13,7 +13,9 @@ import { createHostSpec } from "../../src/specs/specs.ts";
 import { run, suiteLimits } from "../driver-suite/context.ts";
 import { clusterImage, clusterKubeconfig, kubectl, loadClusterImage } from "../support/cluster-image.ts";
 
-/** A cluster that refuses, is full, or goes away, with a service account of least rights. */
+/**
+ * Faults of the cluster: it refuses, is full, or goes away. The service account has least rights.
+ */
 
 const namespace = "faults";
 const spec: SandboxSpec = {
@@ -40,7 +42,7 @@ const apply = (...objects: object[]) =>
     input: JSON.stringify({ apiVersion: "v1", kind: "List", items: objects }),
   }) && kubectl("apply", "-f", join(dir, "objects.json"));
 
-/** The test cluster's kubeconfig with other credentials and perhaps another address. */
+/** Writes the kubeconfig of the test cluster with other credentials and maybe another address. */
 function writeKubeconfig(name: string, token: string, server?: string): string {
   const text = readFileSync(clusterKubeconfig(), "utf8");
   const path = join(dir, name);
@@ -94,7 +96,7 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-test("the documented rights are enough, and each missing one is named", async () => {
+test("the documented rights are enough, and the check names each missing right", async () => {
   expect(await findMissingRights(new Cluster({ kubeconfig, namespace }))).toEqual([
     { verb: "list", resource: "storageclasses.storage.k8s.io", isOptional: true },
   ]);
@@ -114,7 +116,7 @@ test("the documented rights are enough, and each missing one is named", async ()
   await driver.reap({ sandboxes: new Set(), snapshots: new Set() });
 });
 
-test("a full quota, a node without room and a missing storage class are told in the cluster's words", async () => {
+test("errors of a full quota, a full node and a missing storage class have the cluster's words", async () => {
   const driver = await openDriver();
   const prepared = await driver.prepare(spec);
   const quota = { name: "full", namespace };
@@ -154,11 +156,11 @@ test("a node that lost its pod leaves a stopped sandbox with its files", async (
   await run(driver, "lost", "echo kept >file");
   const sleeper = await driver.exec("lost", { argv: ["sleep", "1000"] });
   kubectl("-n", namespace, "delete", "pod", "-l", "sandpiper/sandbox=lost", "--grace-period=0", "--force");
-  // The first process may still pass on the cluster's SIGTERM.
+  // The first process may still be passing on the SIGTERM of the cluster.
   const { code, signal } = await sleeper.exit;
   expect([143, "SIGKILL"]).toContain(code ?? signal);
   await expect.poll(() => driver.list()).toEqual([{ id: "lost", state: "stopped" }]);
-  // Until the node has killed the last process, its helper still answers.
+  // The helper answers until the node has killed the last process.
   const exec = () =>
     driver.exec("lost", { argv: ["true"] }).then(
       () => "runs",
@@ -170,11 +172,11 @@ test("a node that lost its pod leaves a stopped sandbox with its files", async (
   await driver.remove("lost");
 });
 
-test("an API server that goes away ends commands, and comes back to the same sandbox and its listeners", async () => {
+test("the loss of the API server ends commands, and the sandbox and its listeners go on afterwards", async () => {
   const proxy = await startProxy();
   const token = kubectl("-n", namespace, "create", "token", "server").trim();
   const through = writeKubeconfig("proxy.conf", token, `https://127.0.0.1:${proxy.port}`);
-  // The certificate is that of the real address.
+  // The certificate names the real address, and the client connects to the proxy.
   writeFileSync(
     through,
     readFileSync(through, "utf8").replace(
@@ -202,7 +204,7 @@ test("an API server that goes away ends commands, and comes back to the same san
   proxy.cut();
 });
 
-/** A TCP proxy to the API server that can be cut off. */
+/** Starts a TCP proxy to the API server. The test can cut the proxy off. */
 async function startProxy() {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {

@@ -10,7 +10,7 @@ import { run, suiteLimits } from "../driver-suite/context.ts";
 import { clusterImage, clusterKubeconfig, loadClusterImage } from "../support/cluster-image.ts";
 import { killProcess, openSandbox, startTerminalProcess } from "../support/terminal-process.ts";
 
-/** Commands in pods that outlive the server, which is killed. */
+/** Commands in pods outlive a server that is killed. */
 
 const id = "held";
 let dir: string;
@@ -38,7 +38,7 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-/** Runs a command in a process that is killed once it shows the text, and gives it again. */
+/** Runs a command in a process, kills the process once it prints the text, and repeats the call. */
 async function killAndRepeat(command: string, seen: string, { epoch = 1, callId = "call" } = {}) {
   const held = { folder: `/tmp/terminal_output/${callId}`, epoch: 1 };
   const server = startTerminalProcess({ dir, id, spec, held, command, callId, kubernetes: options() });
@@ -51,7 +51,7 @@ async function killAndRepeat(command: string, seen: string, { epoch = 1, callId 
   return { terminal, observation };
 }
 
-test("a command goes on when its server is killed, and the next one gets all of its output", async () => {
+test("a command goes on when its server is killed, and the next server gets all of its output", async () => {
   const lines = Array.from({ length: 40 }, (_, at) => `line ${at + 1}\n`).join("");
   const command =
     "export KEPT=1; echo x >>ran; for i in $(seq 1 40); do echo line $i; sleep 0.05; done; (exit 3)";
@@ -64,7 +64,7 @@ test("a command goes on when its server is killed, and the next one gets all of 
   await terminal.close();
 });
 
-test("a command that ends while no server is there is told with its exit code", async () => {
+test("the next server gets the exit code of a command that ended without a server", async () => {
   const command = "echo begin; sleep 0.3; echo end; (exit 4)";
   const { terminal, observation } = await killAndRepeat(command, "begin", { callId: "short", epoch: 2 });
   expect(contentText(observation.content)).toBe("begin\nend\n");
@@ -72,7 +72,7 @@ test("a command that ends while no server is there is told with its exit code", 
   await terminal.close();
 });
 
-test("the terminal of a held shell is that of its user, and root cannot be had through it", async () => {
+test("the terminal of a held shell belongs to its user, who cannot become root through it", async () => {
   const { terminal, observation } = await killAndRepeat("id -u; tty; sleep 1; stat -c %U $(tty)", "pts", {
     callId: "user",
   });

@@ -7,7 +7,7 @@ import { createHostSpec } from "../../src/specs/specs.ts";
 import { run, suiteLimits } from "../driver-suite/context.ts";
 import { clusterImage, clusterKubeconfig, kubectl, loadClusterImage } from "../support/cluster-image.ts";
 
-/** Sandboxes from pods that wait for them, with servers that share the pods. */
+/** Two servers start sandboxes from the warm pods that they share. */
 
 const installation = "warm";
 const label = `sandpiper/installation=${installation}`;
@@ -30,7 +30,7 @@ interface Listed {
   metadata: { name: string; uid: string; labels: Record<string, string> };
 }
 
-/** Pods or claims that wait. */
+/** Lists the warm pods or their claims. */
 function waiting(kind: "pods" | "pvc"): Listed[] {
   const text = kubectl("get", kind, "-l", `${label},sandpiper/warm`, "-o", "json");
   return (JSON.parse(text) as { items: Listed[] }).items;
@@ -41,7 +41,7 @@ function podOf(id: string): Listed["metadata"] {
     .metadata;
 }
 
-/** Waits until both servers have connections to the same pods; they look at each reap. */
+/** Waits until both servers are connected to the same warm pods. A server looks at each reap. */
 async function awaitShared(servers: KubernetesDriver[], sandboxes: string[]): Promise<void> {
   const known = { ...nothing, sandboxes: new Set(sandboxes) };
   const reap = async () => {
@@ -78,7 +78,7 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-test("the second sandbox of a kind gets a pod that waits, and lives as any other", async () => {
+test("the second sandbox of a kind takes a warm pod, and works as any other sandbox", async () => {
   const driver = await openDriver(1);
   await driver.start({ id: "first", spec });
   await expect.poll(() => driver.waitingPods).toBe(1);
@@ -111,7 +111,7 @@ test("the second sandbox of a kind gets a pod that waits, and lives as any other
   expect((await driver.list()).map(({ id }) => id).sort()).toEqual(["copy", "first"]);
 });
 
-test("a sandbox of another kind does not get the pod", async () => {
+test("a sandbox of another kind does not take the warm pod", async () => {
   const driver = await openDriver(1);
   await driver.start({ id: "first", spec });
   await expect.poll(() => driver.waitingPods).toBe(1);
@@ -121,7 +121,7 @@ test("a sandbox of another kind does not get the pod", async () => {
   expect(podOf("small").uid).not.toBe(warm.uid);
 });
 
-test("servers that start sandboxes at once never give a pod to two of them, and keep few", async () => {
+test("servers that start sandboxes at once never give two of them one pod, and keep few warm pods", async () => {
   const servers = [await openDriver(2), await openDriver(2)];
   await servers[0]!.start({ id: "a", spec });
   await servers[1]!.start({ id: "b", spec });
@@ -141,7 +141,7 @@ test("servers that start sandboxes at once never give a pod to two of them, and 
   expect(waiting("pods").length).toBeLessThanOrEqual(4);
 });
 
-test("one sandbox that two servers start at once runs once at most", async () => {
+test("a sandbox that two servers start at once runs at most once", async () => {
   const servers = [await openDriver(2), await openDriver(2)];
   await servers[0]!.start({ id: "a", spec });
   await servers[1]!.start({ id: "b", spec });
@@ -153,13 +153,13 @@ test("one sandbox that two servers start at once runs once at most", async () =>
   expect(pods.items).toHaveLength(started);
 });
 
-test("a pod whose taker died starts anew, and pods that nobody wants are removed", async () => {
+test("a sandbox starts anew when its server died while taking a warm pod, and old warm pods go", async () => {
   const driver = await openDriver(1);
   await driver.start({ id: "first", spec });
   await expect.poll(() => driver.waitingPods).toBe(1);
   const [{ metadata: warm }] = waiting("pods") as [Listed];
   await driver.close();
-  // The claim was changed, and the pod was not.
+  // The server has changed the claim and died before it changed the pod.
   kubectl("label", "pvc", warm.name, "sandpiper/warm-", "sandpiper/sandbox=torn");
   const next = await openDriver(1);
   await next.start({ id: "torn", spec });

@@ -17,7 +17,7 @@ export interface DriverUnderTest {
   memoryByProcess?: boolean;
   /** True when the engine decides alone what of the machine and its network a sandbox sees. */
   showsMachine?: boolean;
-  /** Host name of sandboxes that did not get their own; undefined: all have their id. */
+  /** Host name of sandboxes from the warm pool; undefined: the host name is the sandbox's id. */
   sharedHostName?: string;
   /** Opens another driver over the same installation, as a later process does. */
   reopen(): Promise<SandboxDriver>;

@@ -4,7 +4,7 @@ import { runToEnd } from "../../src/shell/run.ts";
 import { openTerminal } from "../../src/shell/terminal.ts";
 import type { SuiteContext } from "./context.ts";
 
-/** The part of the driver suite about shells that outlive their server. */
+/** The part of the driver suite about held shells. */
 export function describeHeldShells(context: SuiteContext): void {
   test("a command goes on without its server, and the next terminal gets all of its output", async () => {
     const { driver, spec } = context;

@@ -4,7 +4,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** An image for tests with busybox and an unprivileged user, in the test cluster. */
+/** Name of a test image in the test cluster. It has busybox and an unprivileged user. */
 export const clusterImage = "sandpiper.test/busybox:1";
 
 const script = fileURLToPath(new URL("../../../../scripts/cluster/cluster", import.meta.url));
@@ -14,7 +14,7 @@ export function clusterKubeconfig(): string {
   return execFileSync(script, ["kubeconfig"], { encoding: "utf8" }).trim();
 }
 
-/** Loads the image into the test cluster, from the machine's static busybox. */
+/** Makes the image from the machine's static busybox and loads it into the test cluster. */
 export function loadClusterImage(): void {
   const dir = mkdtempSync("/tmp/sandpiper-image-");
   try {
@@ -42,12 +42,12 @@ export function loadClusterImage(): void {
   }
 }
 
-/** Runs kubectl on the test cluster and returns its output. Throws with its message. */
+/** Runs kubectl on the test cluster and returns its output. Throws an error with its message. */
 export function kubectl(...argv: string[]): string {
   return execFileSync(...kubectlCommand(argv), { encoding: "utf8" });
 }
 
-/** Runs kubectl while this process goes on. Its exit code is not looked at. */
+/** Runs kubectl without blocking this process. Ignores its exit code. */
 export async function kubectlAside(...argv: string[]): Promise<{ stdout: string; stderr: string }> {
   return await new Promise((resolve) =>
     execFile(...kubectlCommand(argv), (_error, stdout, stderr) => resolve({ stdout, stderr })),

@@ -3,8 +3,8 @@ import { OciDriver } from "../../src/drivers/oci/oci-driver.ts";
 import { Registries } from "../../src/specs/registries.ts";
 import { run } from "./oci.ts";
 
-// A process with a driver over a folder (argv: options of the driver and allowed registries, JSON).
-// It reads one call a line, and prints one line for each answer and each line of progress.
+// Opens a driver over a folder. The argument is JSON: options of the driver and allowed registries.
+// Reads one call in each line, and prints a line for each answer and each line of progress.
 const { registries = [], ...options } = JSON.parse(process.argv[2]!);
 const driver = new OciDriver({ ...options, registries: new Registries({ allowed: registries }) });
 

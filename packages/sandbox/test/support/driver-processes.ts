@@ -49,7 +49,7 @@ export class DriverProcess {
   reap = (sandboxes: string[], snapshots: string[]) => this.#call("reap", sandboxes, snapshots);
   close = () => this.#call("close");
 
-  /** Resolves at a line of progress that matches. */
+  /** Waits for a line of progress that matches. */
   progress(wanted: RegExp): Promise<string> {
     return new Promise((resolve) => {
       const listener = (line: string) => {
@@ -73,7 +73,7 @@ export class DriverProcess {
   #call(method: string, ...args: unknown[]): Promise<unknown> {
     const number = ++this.#last;
     const answer = new Promise<unknown>((resolve, reject) => this.#calls.set(number, { resolve, reject }));
-    // A caller may wait for it only after the process has been killed.
+    // A caller may wait for the result only after the process has been killed.
     answer.catch(() => {});
     this.#child.stdin!.write(`${JSON.stringify({ number, method, args })}\n`);
     return answer;

@@ -7,11 +7,11 @@ export interface FencedOrder {
   dir: string;
   id: string;
   fence: Fence;
-  /** Shell text that it runs again and again until the sandbox refuses it. */
+  /** Shell text that the process runs again and again until the sandbox refuses it. */
   script: string;
 }
 
-/** Starts a process that runs commands as one owner. It prints the exit code of each in a line. */
+/** Starts a process that runs commands as one owner, and prints each exit code in a line. */
 export function startFencedProcess(order: FencedOrder): ChildProcess {
   return spawn(process.execPath, [import.meta.filename, JSON.stringify(order)], {
     stdio: ["ignore", "pipe", "inherit"],

@@ -9,7 +9,7 @@ import { OciDriver } from "../../src/drivers/oci/oci-driver.ts";
 import type { Sandbox } from "../../src/sandbox.ts";
 import { openTerminal } from "../../src/shell/terminal.ts";
 
-/** What the process is told to do; see `startTerminalProcess`. */
+/** Task of a process that `startTerminalProcess` starts. */
 export interface TerminalOrder {
   dir: string;
   id: string;
@@ -18,13 +18,13 @@ export interface TerminalOrder {
   command: string;
   callId: string;
   timeout?: number;
-  /** Of the kubernetes driver, besides the folder; default: the oci driver. */
+  /** Options of the kubernetes driver without its folder; undefined: the process uses oci. */
   kubernetes?: Pick<KubernetesDriverOptions, "kubeconfig" | "installation" | "runtimeClass">;
 }
 
 /**
- * Starts a process that runs a command in a terminal of a sandbox, as a server does. Its lines on
- * stdout: `out TEXT` (JSON) for output, `end OBSERVATION`, `error MESSAGE`.
+ * Starts a process that runs a command in a terminal of a sandbox, as a server does. The process
+ * prints lines: `out TEXT` (JSON) for output, `end OBSERVATION`, and `error MESSAGE`.
  */
 export function startTerminalProcess(order: TerminalOrder): {
   child: ChildProcess;
@@ -53,7 +53,7 @@ async function* readLines(child: ChildProcess): AsyncGenerator<string> {
   }
 }
 
-/** A handle of a sandbox of a driver. */
+/** Makes a handle of a sandbox of a driver. */
 export function openSandbox(driver: SandboxDriver, id: string, spec: PreparedSpec): Sandbox {
   return { id, incarnation: "1", spec, shell: driver.shell, exec: (command) => driver.exec(id, command) };
 }

@@ -5,7 +5,7 @@ import type { PreparedSpec } from "../../src/driver.ts";
 import { OciDriver } from "../../src/drivers/oci/oci-driver.ts";
 import type { Sandbox } from "../../src/sandbox.ts";
 
-/** A real sandbox for tests in its own installation, which is in a new folder or in `dir`. */
+/** Starts a sandbox in an installation of its own, which is in a new folder or in `dir`. */
 export async function testSandbox(dir = mkdtempSync(join(tmpdir(), "sandpiper-terminal-"))): Promise<{
   sandbox: Sandbox;
   driver: OciDriver;

@@ -23,7 +23,7 @@ import { openS3BlobStore } from "./s3-store.ts";
 const mebibyte = 2 ** 20;
 const partBytes = 5 * mebibyte;
 const fast = { connectMs: 1_000, idleMs: 1_000, callMs: 3_000, tries: 2, partBytes: () => partBytes };
-/** A server that comes back within seconds is waited for. */
+/** Limits with which the client waits for a server that comes back within seconds. */
 const patient = { ...fast, callMs: 60_000, tries: 8 };
 
 const closing: (() => unknown)[] = [];
@@ -49,7 +49,7 @@ const unavailable = (sentence: RegExp) => ({
 });
 
 describe.skipIf(s3Program === undefined)("with a real S3 server", () => {
-  test("a server that dies during an upload fails it, and nothing of it is ever listed", async () => {
+  test("an upload fails when its server dies, and no part of the blob is ever listed", async () => {
     const server = await start();
     const store = open(server.place);
     const source = async function* () {
@@ -67,7 +67,7 @@ describe.skipIf(s3Program === undefined)("with a real S3 server", () => {
     expect(await store.has(blob)).toBe(true);
   });
 
-  test("an upload and a read go on with a server that dies and comes back", async () => {
+  test("an upload and a read go on when their server dies and comes back", async () => {
     const server = await start();
     const store = open(server.place, patient);
     const bytes = randomBytes(8 * partBytes);
@@ -92,7 +92,7 @@ describe.skipIf(s3Program === undefined)("with a real S3 server", () => {
     expect(Buffer.concat(read).equals(bytes)).toBe(true);
   });
 
-  test("a read fails within its limits when the server stays away, hangs or resets", async () => {
+  test("a read fails within its limits when the server stays away, hangs or resets connections", async () => {
     const server = await start();
     const gate = await openGate(server.place.endpoint!);
     closing.push(() => gate.close());
@@ -109,7 +109,7 @@ describe.skipIf(s3Program === undefined)("with a real S3 server", () => {
     expect((await buffer(await store.get(blob))).length).toBe(8 * mebibyte);
   });
 
-  test("a full bucket refuses, and stores again when there is room", async () => {
+  test("a full bucket refuses a blob, and takes it when there is room", async () => {
     const folder = mkdtempSync(join(tmpdir(), "sandpiper-full-"));
     execFileSync("mount", ["-t", "tmpfs", "-o", "size=24m", "sandpiper-test", folder]);
     closing.push(() => {
@@ -126,7 +126,7 @@ describe.skipIf(s3Program === undefined)("with a real S3 server", () => {
     await store.put(Readable.from([randomBytes(8 * mebibyte)]));
   });
 
-  test("refused or missing credentials and a missing bucket are said, without the credentials", async () => {
+  test("errors tell of refused or missing credentials and a missing bucket, without the credentials", async () => {
     const { place, access } = await start();
     const folder = mkdtempSync(join(tmpdir(), "sandpiper-credentials-"));
     closing.push(() => rmSync(folder, { recursive: true, force: true }));
@@ -227,7 +227,7 @@ describe("with a hostile server", () => {
     expect(requests).toBe(0);
   });
 
-  test("a server that never answers, and one that answers byte by byte, are given up", async () => {
+  test("a read fails when the server never answers, and when it answers byte by byte", async () => {
     const silent = await hostile(() => {});
     await expect(silent.list()).rejects.toMatchObject(unavailable(/does not answer/));
     const slow = await hostile((_request, response) => {
@@ -239,7 +239,7 @@ describe("with a hostile server", () => {
     await expect(buffer(await slow.get(blob))).rejects.toMatchObject(unavailable(/does not answer/));
   });
 
-  test("nonsense in the place of a list, and names of errors with control characters, stay harmless", async () => {
+  test("an answer that is no list, and error names with control characters, have no effect", async () => {
     const nonsense = await hostile((_request, response) => {
       response
         .writeHead(200)

@@ -3,7 +3,7 @@ import type { ExecListener } from "./exec-stream.ts";
 import { answer, encodeFrame, FrameReader, request } from "./protocol.ts";
 import { Resident } from "./resident.ts";
 
-/** The connection to a helper that sends what a test says: a sandbox may replace it. */
+/** Opens a connection to a helper that sends the frames of a test, as a hostile sandbox may. */
 async function openResident() {
   let listener!: ExecListener;
   const sent: { type: number; channel: number; payload: Buffer }[] = [];
@@ -44,7 +44,7 @@ test("frames arrive in pieces of any size", () => {
   ]);
 });
 
-test("a frame that is too long ends the connection and what it carried", async () => {
+test("a frame that is too long ends the connection and its commands", async () => {
   const { resident, raw, isClosed } = await openResident();
   const process = resident.run({ argv: ["sleep", "9"], cwd: "/", env: {} });
   const endless = encodeFrame(answer.output, 1);

@@ -34,7 +34,7 @@ describe.each(await workingRuntimes())(
       rmSync(top, { recursive: true, force: true });
     });
 
-    /** Nothing is left of any sandbox. */
+    /** Expects that nothing is left of any sandbox. */
     const expectNothingLeft = () => {
       const run = getRuntimeDir(dir);
       expect({
@@ -74,7 +74,7 @@ describe.each(await workingRuntimes())(
         expect([1, 20]).toContain(new Set(bases).size);
       }
       for (const one of all) expect((await one.list()).length).toBe(20);
-      // Each knows only its own sandboxes.
+      // Each process knows only its own sandboxes.
       for (const one of all)
         await one.reap(
           made.filter(({ owner }) => owner === one).map(({ id }) => id),
@@ -87,13 +87,13 @@ describe.each(await workingRuntimes())(
       expect(readdirSync(join(dir, "members"))).toEqual([]);
     });
 
-    test("another process takes over the sandboxes of a killed one as they are", async () => {
+    test("another process takes over the sandboxes of a killed process without a change", async () => {
       const [first, second] = begin(2) as [DriverProcess, DriverProcess];
       await Promise.all([first.open(), second.open()]);
       await first.start({ id: "one", spec: { ...testSpec, env: { WHO: "first" } } });
       await first.start({ id: "two", spec: testSpec });
       await first.run("one", "echo kept >file; sleep 1000 >/dev/null 2>&1 & echo $! >pid");
-      // Warm shells of the killed process end with it.
+      // The warm shells of the killed process end with that process.
       for (let round = 0; round < 5; round++) await first.run("one", "true");
       await first.pause("two");
       await first.kill();
@@ -114,13 +114,13 @@ describe.each(await workingRuntimes())(
       expectNothingLeft();
     });
 
-    test("a sandbox that moves to another process and back is seen as it is", async () => {
+    test("both processes see the present state of a sandbox that moves to the other and back", async () => {
       const [first, second] = begin(2) as [DriverProcess, DriverProcess];
       await Promise.all([first.open(), second.open()]);
       await first.start({ id: "one", spec: testSpec });
       for (let round = 0; round < 4; round++) await first.run("one", "true");
       await second.snapshot("one", "snap");
-      // Another sandbox takes its range of ids meanwhile.
+      // Another sandbox takes the range of ids in the meantime.
       await first.start({ id: "fork", spec: testSpec, snapshot: "snap" });
       await second.start({ id: "one", spec: { ...testSpec, env: { WHO: "second" } } });
       await second.run("one", "echo new >file");
@@ -136,7 +136,7 @@ describe.each(await workingRuntimes())(
       expectNothingLeft();
     });
 
-    test("a process that is killed at any moment of a start leaves what another can end or use", async () => {
+    test("another process can end or use each sandbox whose starting process was killed", async () => {
       const [keeper] = begin(1) as [DriverProcess];
       await keeper.open();
       await keeper.start({ id: "kept", spec: testSpec });
@@ -170,7 +170,7 @@ describe.each(await workingRuntimes())(
       expectNothingLeft();
     });
 
-    test("nobody reaps what another living process has just created", async () => {
+    test("no process reaps a sandbox that another living process has just created", async () => {
       const [first, second] = begin(2) as [DriverProcess, DriverProcess];
       await Promise.all([first.open(), second.open()]);
       await first.start({ id: "new", spec: testSpec });
@@ -184,7 +184,7 @@ describe.each(await workingRuntimes())(
       expectNothingLeft();
     });
 
-    test("processes that come and go do not disturb one that works", async () => {
+    test("processes that open and close the folder do not disturb a process that works", async () => {
       const [first] = begin(1) as [DriverProcess];
       await first.open();
       let isDone = false;

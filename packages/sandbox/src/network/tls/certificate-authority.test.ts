@@ -5,7 +5,7 @@ import { connect, createServer } from "node:tls";
 import { expect, test } from "vitest";
 import { CertificateAuthority } from "./certificate-authority.ts";
 
-/** Whether a client that trusts `ca` accepts what an authority issues for localhost. */
+/** Whether a client that trusts `ca` accepts the certificate of an authority for localhost. */
 async function isTrusted(authority: CertificateAuthority, ca: string): Promise<boolean> {
   const server = createServer({
     SNICallback: (name, done) => done(null, authority.contextFor(name)),
@@ -24,7 +24,7 @@ async function isTrusted(authority: CertificateAuthority, ca: string): Promise<b
   return trusted;
 }
 
-test("sandboxes of one server trust what another server with the same secret issues, and no other", async () => {
+test("sandboxes trust the certificates of another server only if both servers have the same secret", async () => {
   const secret = randomBytes(32);
   const [one, same, other] = [secret, secret, randomBytes(32)].map((text) =>
     CertificateAuthority.derive(text),

@@ -37,7 +37,7 @@ const inSandbox = async (script: string) =>
   (await runToEnd(sandbox, { argv: ["/bin/sh", "-c", script], cwd: "/" })).stdout.toString();
 const text = ({ content, metadata }: TerminalObservation) => contentText(content) + metadata.suffix;
 
-/** A process that runs the command as a server does. */
+/** Starts a process that runs a command as a server does. */
 function startServer(command: string, callId = "call1", timeout?: number) {
   const { id, spec } = sandbox;
   return startTerminalProcess({
@@ -88,7 +88,7 @@ describe("a command whose server is killed", () => {
     expect(contentText(next.content)).toBe("3 1\n");
   });
 
-  test("may end before the next server comes", async () => {
+  test("may end before the next server joins", async () => {
     const command = "echo begin; sleep 0.3; echo end; echo x >> /tmp/ran1";
     const server = startServer(command);
     await runUntil(server, /begin/);
@@ -100,7 +100,7 @@ describe("a command whose server is killed", () => {
     expect(await inSandbox("cat /tmp/ran1")).toBe("x\n");
   });
 
-  test("keeps its timeout, which counts from its begin", async () => {
+  test("keeps its time limit, which counts from its begin", async () => {
     const command = "echo begin; sleep 20";
     const server = startServer(command, "call1", 4);
     await runUntil(server, /begin/);
@@ -112,7 +112,7 @@ describe("a command whose server is killed", () => {
     expect(text(observation)).toMatch(/^begin\n\n\[The command is still running after 4 seconds/);
   });
 
-  test("at any moment of it runs once", { timeout: 120_000 }, async () => {
+  test("at any moment of the command runs once", { timeout: 120_000 }, async () => {
     const command = "echo begin; echo x >> /tmp/ran2; for i in 1 2 3 4 5; do echo $i; sleep 0.02; done";
     for (let round = 0; round < 12; round++) {
       held = { ...held, folder: `/tmp/terminal_output/held_r${round}` };
@@ -134,7 +134,7 @@ describe("a command whose server is killed", () => {
     }
   });
 
-  test("that prints very much stops while nobody reads, and nothing is lost", {
+  test("that prints very much waits while no client reads, and no output is lost", {
     timeout: 120_000,
   }, async () => {
     const command = "seq 1 12000000";
@@ -153,7 +153,7 @@ describe("a command whose server is killed", () => {
     expect(contentText(content)).toMatch(/^1\n2\n[\s\S]*11999999\n12000000\n$/);
   });
 
-  test("and that left a program in the background ends as before", async () => {
+  test("and that left a program in the background ends with its exit code", async () => {
     const command =
       "(sleep 1; echo late > /tmp/late) & setsid sleep 60 >/dev/null 2>&1 & echo begin; sleep 0.5; echo done";
     const server = startServer(command);
@@ -164,7 +164,7 @@ describe("a command whose server is killed", () => {
     expect(await inSandbox("cat /tmp/late")).toBe("late\n");
   });
 
-  test("and that closed its terminal is still waited for", async () => {
+  test("and that closed its terminal still gives its exit code", async () => {
     const command = "echo begin; sh -c 'exec </dev/null >/dev/null 2>&1; sleep 1; exit 4'";
     const server = startServer(command);
     await runUntil(server, /begin/);
@@ -174,7 +174,7 @@ describe("a command whose server is killed", () => {
 });
 
 describe("a repeated call", () => {
-  test("runs when the shell lives and has not begun it", async () => {
+  test("runs when the shell lives and has not begun the command", async () => {
     await repeat("true", "call0").result.catch(() => {});
     const first = openTerminal(sandbox, { held });
     await first.run(
@@ -185,7 +185,7 @@ describe("a repeated call", () => {
     expect(text(await repeat("pwd", "call2").result)).toMatch(/^\/tmp\n/);
   });
 
-  test("is told as interrupted when a later one has begun, which goes on", async () => {
+  test("is interrupted when a later command has begun, and that command goes on", async () => {
     const first = openTerminal(sandbox, { held });
     const action = { kind: "TerminalAction", is_input: false, reset: false } as const;
     const { signal } = new AbortController();
@@ -209,12 +209,12 @@ describe("a repeated call", () => {
     );
   });
 
-  test("is told as interrupted when nothing is known of it", async () => {
+  test("is interrupted when nothing is known of the command", async () => {
     await expect(repeat("echo x >> /tmp/ran3").result).rejects.toThrow(CommandInterrupted);
     expect(await inSandbox("ls /tmp/ran3 2>/dev/null")).toBe("");
   });
 
-  test("is told as interrupted, with its output, when its processes were killed", async () => {
+  test("is interrupted, with its output, when the processes of the shell were killed", async () => {
     const command = "echo begin; sleep 60";
     const server = startServer(command);
     await runUntil(server, /begin/);
@@ -227,7 +227,7 @@ describe("a repeated call", () => {
   });
 });
 
-test("a shell takes the input of its next owner while the one before is connected, and no more of that one", async () => {
+test("a shell takes the input of the next owner, and none of the earlier owner, which is still connected", async () => {
   const signal = new AbortController().signal;
   const action = (command: string) =>
     ({ kind: "TerminalAction", command, is_input: false, reset: false }) as const;
@@ -244,7 +244,7 @@ test("a shell takes the input of its next owner while the one before is connecte
   expect(await inSandbox("cat /tmp/unowned 2>&1")).toMatch(/No such file/);
 });
 
-test("a process that has the id of an earlier holder is not taken for it", async () => {
+test("a process with the id of an earlier holder is not the holder", async () => {
   const other = await sandbox.exec({
     argv: [
       "/bin/sh",
@@ -298,7 +298,7 @@ test("a command that runs while the sandbox's disk is full runs once", async () 
   }
 });
 
-test("a sandbox with many processes gets shells that end with the server, which need fewer", async () => {
+test("a sandbox with many processes gets shells that end with the server", async () => {
   const crowd = await sandbox.exec({
     argv: ["/bin/sh", "-c", "for i in $(seq 260); do sleep 60 & done; echo ready; wait"],
     cwd: "/",
@@ -314,7 +314,7 @@ test("a sandbox with many processes gets shells that end with the server, which 
 });
 
 describe("the fence", () => {
-  test("refuses a lower epoch, and the earlier owner's shell input ends", async () => {
+  test("refuses a lower epoch, and ends the earlier owner's input to the shell", async () => {
     const command = "echo begin; cat";
     const server = startServer(command);
     await runUntil(server, /begin/);

@@ -30,7 +30,7 @@ afterEach(() => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-/** A process that prepares an image, its lines so far, and its end. */
+/** Starts a process that prepares an image. Gives its lines and its end. */
 function prepare(reference: string) {
   const child = spawn(process.execPath, [script, dir, reference, registry.host], {
     stdio: ["ignore", "pipe", "inherit"],
@@ -66,7 +66,7 @@ function expectWhole(roots: number): void {
     expect(readFileSync(join(dir, "roots", hex, "rootfs/bin/busybox")).equals(busybox)).toBe(true);
 }
 
-test("four processes prepare one image: one fetches its blobs, once", async () => {
+test("of four processes that prepare one image, one process fetches its blobs once", async () => {
   const reference = push("one:1", 20);
   registry.fetched();
   const all = Array.from({ length: 4 }, () => prepare(reference));
@@ -74,7 +74,7 @@ test("four processes prepare one image: one fetches its blobs, once", async () =
   const blobs = registry.fetched();
   const [root] = readdirSync(join(dir, "roots"));
   const { blobs: kept } = JSON.parse(readFileSync(join(dir, "roots", root!, "image.json"), "utf8"));
-  // The configuration is read by each that asks for the image; the layer is not.
+  // Each process reads the configuration of the image, but only one process reads the layer.
   const layers = blobs.filter(
     (blob) => kept.includes(blob) && blobs.indexOf(blob) === blobs.lastIndexOf(blob),
   );
@@ -93,7 +93,7 @@ test("four processes prepare images of their own that share blobs", async () => 
   expectWhole(4);
 });
 
-test("when the process that fetches is killed, one that waits fetches, and nothing is left", async () => {
+test("a waiting process fetches an image whose fetching process was killed, and no file is left", async () => {
   const reference = push("killed:1", 150);
   const first = prepare(reference);
   await first.sees(/unpacking/);
@@ -108,7 +108,7 @@ test("when the process that fetches is killed, one that waits fetches, and nothi
   expectWhole(1);
 });
 
-test("a process that stands still holds up no other, and finds the image when it goes on", async () => {
+test("a process that stands still does not stop the others, and later finds the image", async () => {
   const reference = push("still:1", 150);
   const first = prepare(reference);
   await first.sees(/unpacking/);
@@ -122,7 +122,7 @@ test("a process that stands still holds up no other, and finds the image when it
   const { ino } = statSync(root);
   first.child.kill("SIGCONT");
   expect(await first.done).toBe("done");
-  // What a sandbox may use already stays in its place.
+  // A published image stays in its place, because a sandbox may use it already.
   expect(statSync(store.layerPath(image.reference)).ino).toBe(ino);
   await store.close();
   expectWhole(1);

@@ -40,7 +40,7 @@ describe.each(await workingRuntimes())("files that move between two drivers over
   const out = async (driver: OciDriver, id: string, command: string) => (await run(driver, id, command)).out;
   const imports = () => readdirSync(join(there.dir, "imports"));
 
-  test("owners, modes, links, holes, times and odd names are those of before", async () => {
+  test("owners, modes, links, holes, times and odd names stay the same", async () => {
     await here.driver.start({ id: "one", spec: testSpec });
     const written = await run(here.driver, "one", write);
     expect(written).toMatchObject({ code: 0, err: "" });
@@ -56,7 +56,7 @@ describe.each(await workingRuntimes())("files that move between two drivers over
     expect(imports()).toEqual([]);
   });
 
-  test("what was deleted below a snapshot stays deleted, in a snapshot and in what follows it", async () => {
+  test("a deleted file of a snapshot stays deleted in later snapshots and sandboxes", async () => {
     await here.driver.start({ id: "two", spec: testSpec });
     await run(here.driver, "two", "cd ~; mkdir d; echo 1 >gone; echo 2 >d/inner; echo 3 >stays");
     await here.driver.snapshot("two", "snap");
@@ -75,7 +75,7 @@ describe.each(await workingRuntimes())("files that move between two drivers over
     expect(await out(there.driver, "three", "cat ~/gone")).toBe("1\n");
   });
 
-  test("damaged, foreign and cut off files are refused, and leave nothing", async () => {
+  test("an import refuses damaged, foreign and incomplete files, and leaves no file", async () => {
     const whole = Buffer.concat(await Array.fromAsync(here.driver.files.export(sandbox("two"), signal)));
     const end = whole.indexOf("\n");
     const manifest = JSON.parse(whole.toString("utf8", 0, end));
