@@ -308,7 +308,7 @@ export interface SandboxProcess {
   unlockTerminal?(fd: number, size: { cols: number; rows: number }): Promise<string | string[]>;
   /**
    * Closes the streams of the process and no longer waits for its end, so that the process outlives
-   * the server. `exit` may never resolve. Absent where the process outlives the server anyway.
+   * the server. `exit` may never resolve. Absent where the driver has nothing to close.
    */
   leave?(): void;
 }

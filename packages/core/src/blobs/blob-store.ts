@@ -4,18 +4,18 @@ import type { Readable } from "node:stream";
 export interface BlobInfo {
   /** SHA-256 of the bytes, 64 hexadecimal digits. */
   digest: string;
-  /** Bytes. */
+  /** Number of bytes. */
   size: number;
 }
 
 /** A blob of a `BlobPage`. */
 export interface StoredBlob extends BlobInfo {
-  /** Milliseconds since the epoch, by the clock of the store. */
+  /** Time at which the blob was stored, by the clock of the store, milliseconds since the epoch. */
   storedAt: number;
 }
 
 export interface BlobPage {
-  /** Ascending by digest. */
+  /** The blobs of the page, in ascending order of their digests. */
   blobs: StoredBlob[];
   /** Argument of the next `list`; undefined after the last page. */
   next: string | undefined;

@@ -4,7 +4,7 @@ import { prepareMaster, type TtySize } from "./pseudo-terminal.ts";
 
 const syscall = native("long syscall(long number, ...)");
 
-/** The same on every architecture. */
+/** Numbers of system calls. They are the same on every architecture. */
 const SYS_pidfd_open = 434;
 const SYS_pidfd_getfd = 438;
 

@@ -21,7 +21,7 @@ export interface SandboxRegistryDeps {
   quota: {
     /** Maximum number of sandboxes of a user in any state; 0: no limit. */
     max: number;
-    /** Throws TooManySandboxes when the user's files leave no room for another one. */
+    /** Throws TooManySandboxes when the user's files leave no room for another sandbox. */
     requireDisk: UserDisk["require"];
   };
 }

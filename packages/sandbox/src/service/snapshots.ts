@@ -21,7 +21,7 @@ export interface SnapshotServiceDeps {
   /** Copies of files in the shared blobs; undefined without shared blobs. */
   kept: KeptFiles | undefined;
   rules: {
-    /** Milliseconds since the epoch. */
+    /** Returns the present time, milliseconds since the epoch. */
     now: () => number;
     /** Maximum number of snapshots of a user; 0: no limit. */
     maxPerUser: number;

@@ -6,15 +6,15 @@ import type { SandboxRow } from "../sandbox-store.ts";
 const imagePrefix = "docker://";
 
 export interface SpecChoiceDeps {
-  /** At least one; the first is the default. */
+  /** Specs of the server, at least one. The first spec is the default. */
   specs: SandboxSpec[];
-  /** The default spec of a user; undefined: the first of `specs`. */
+  /** Returns the default spec of a user; undefined: the first of `specs`. */
   defaultSpec?: (userId: string) => Promise<SandboxSpec | undefined>;
-  /** The spec of an image that a user names. Throws SandboxSpecUnusable. */
+  /** Returns the spec of an image that a user names. Throws SandboxSpecUnusable. */
   imageSpec?: (reference: string) => SandboxSpec;
 }
 
-/** The specs of new and of stored sandboxes. */
+/** Finds the specs of new and of stored sandboxes. */
 export class SpecChoice {
   readonly #deps: SpecChoiceDeps;
 

@@ -25,6 +25,7 @@ const retryMs = 5_000;
 
 /** Delay between two attempts to attach a network whose port the earlier owner still has, ms. */
 const attachRetryMs = 500;
+/** Maximum number of attempts to attach a network. */
 const maxAttaches = 120;
 
 /** Starts sandboxes from any state. Callers of `start` hold the sandbox's mutex. */
@@ -130,7 +131,10 @@ export class SandboxStarter {
     }
   }
 
-  /** Attaches the network once its port is free. After `maxAttaches` the next use restarts. */
+  /**
+   * Attaches the network once its port is free. After `maxAttaches` attempts the next use starts
+   * the sandbox anew.
+   */
   async #attachLater(state: SandboxRuntimeState, row: SandboxRow, spec: PreparedSpec): Promise<void> {
     const { registry, processes, logger } = this.#deps;
     const isCurrent = () =>

@@ -58,7 +58,7 @@ test("an owner that is frozen at any moment starts nothing after the next owner 
     await delay(100 + Math.random() * 50);
     old.kill("SIGSTOP");
     expect((await run("true", 2, key)).code).toBe(0);
-    // What had started before may still be at work.
+    // A command that started before the stop may still run.
     await delay(300);
     const before = (await run(`wc -c < ${file}`, 2, key)).stdout.toString();
     old.kill("SIGCONT");

@@ -37,7 +37,7 @@ const answerTimeoutMs = 10_000;
 const barrierTimeoutMs = 2_000;
 /** Maximum size of the history that a client reads, bytes. */
 const maxHistoryBytes = 128 * 2 ** 20;
-/** Amount of live output after which a client removes the parts that it has read, bytes. */
+/** Amount of output after which a client removes the parts that it has read, bytes. */
 const forgetAfterBytes = 20 * 2 ** 20;
 
 /** Share of a sandbox's process limit above which it gets no new held shell, which needs seven. */
