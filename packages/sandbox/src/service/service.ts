@@ -44,7 +44,7 @@ export interface SandboxServiceOptions extends SpecChoiceDeps {
   /** Running sandboxes of a user; 0: no limit. */
   maxPerUser?: number;
   quotas?: Partial<SandboxQuotas>;
-  /** Set when other servers use the same store. This server then handles only its own. */
+  /** Set when other servers use the same store. This server handles only sandboxes it owns. */
   shared?: SharedSandboxes | undefined;
   /** Copies of files in the shared blobs; undefined without shared blobs. */
   kept?: KeptFiles | undefined;
