@@ -249,8 +249,7 @@ export class SandboxService implements Sandboxes {
     const { snapshotId, after } = options;
     const snapshot = snapshotId === undefined ? undefined : await this.snapshots.require(userId, snapshotId);
     const snapshotSpec = specId === undefined ? (snapshot?.spec as PreparedSpec | undefined) : undefined;
-    // With a given spec and no snapshot nothing is awaited before the write, so that the write
-    // belongs to the caller's transaction.
+    // With a spec and no snapshot the write begins before any await, in the caller's transaction.
     const named = specId === undefined ? snapshotSpec : this.#specs.require(specId);
     const spec = options.spec ?? named ?? (await this.#specs.getDefault(userId));
     const facts = { prepared: snapshotSpec !== undefined, now: this.#registry.now() };

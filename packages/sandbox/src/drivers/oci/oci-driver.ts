@@ -308,8 +308,7 @@ export class OciDriver implements SandboxDriver {
     const traces = new Set([...files.ids(), ...containers.traces(), ...groups.names()]);
     const snapshots = files.snapshotIds();
     await known.refresh?.();
-    // `known` is read right before each removal. The store may have no row yet of a sandbox or
-    // snapshot that another process has just created.
+    // `known` is read right before each removal. It may lack new sandboxes of other processes.
     for (const id of traces) {
       if (known.sandboxes.has(id) || this.#trials.has(id) || files.isOfOther("sandbox", id)) continue;
       await this.remove(id);
