@@ -7,7 +7,7 @@ import { KeptFiles } from "@sandpiper/sandbox/service/kept-files";
 import type { Config } from "./config/config.ts";
 import type { Store } from "./store/store.ts";
 
-/** How long a blob stays that no sandbox and no snapshot needs, ms. */
+/** How long a blob stays after no sandbox and no snapshot needs it, ms. */
 const graceMs = 24 * 3_600_000;
 const collectIntervalMs = 3_600_000;
 
@@ -15,11 +15,13 @@ interface Parts {
   driver: SandboxDriver;
   store: Store;
   logger: Logger;
-  /** Gets what must be closed at the end. */
+  /** List of functions that close things when the server ends. */
   opened: (() => Promise<unknown>)[];
 }
 
-/** Copies of files in the shared blobs; undefined when none are configured. */
+/**
+ * Creates the copies of files in the shared blobs; undefined when the configuration names no blobs.
+ */
 export async function openKeptFiles(
   { blobs: place, dataDir, sandboxQuotas }: Config,
   { driver, store, logger, opened }: Parts,

@@ -24,7 +24,7 @@ export interface OwnerDutiesDeps {
 /** Delay between two attempts to adopt sandboxes, ms. */
 const retryMs = 500;
 
-/** What this server does with the sandboxes that it begins or ceases to own. */
+/** What this node does when it begins or ceases to own sandboxes. */
 export function createOwnerDuties(deps: OwnerDutiesDeps): OwnerDuties {
   const { ownership, sandboxes, conversations, bash, logger } = deps;
   const { graceMs, blobs } = deps.rules;
@@ -32,7 +32,8 @@ export function createOwnerDuties(deps: OwnerDutiesDeps): OwnerDuties {
     async adopt(claimed) {
       const lost = claimed.filter(({ isMoved }) => isMoved).map(({ id }) => id);
       let ids = claimed.map(({ id }) => id);
-      // A sandbox without its state would look as if it did not exist.
+      // The adoption is repeated until it succeeds: a sandbox without its state in memory would
+      // look as if it did not exist.
       for (; ids.length > 0; ids = ids.filter((id) => ownership.ownerOf(id))) {
         try {
           await sandboxes.adopt(ids);

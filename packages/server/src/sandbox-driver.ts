@@ -8,8 +8,8 @@ import type { Config } from "./config/config.ts";
 import { loadPlaceId } from "./nodes/place-id.ts";
 
 /**
- * The engine that the configuration names. Loading the client library of another one would take a
- * tenth of the start.
+ * Loads the driver that the configuration names, and no other one: the client library of another
+ * driver would take a tenth of the start.
  */
 export async function createDriver(
   { driver, dataDir, runtime, registryAuth, dockerHost, kubernetes, maxImageBytes }: Config,
@@ -22,7 +22,7 @@ export async function createDriver(
     registries: Registries;
     logger: Logger;
     scheduler: EventLoopScheduler;
-    /** Id of the installation that several servers are; undefined: this one is alone. */
+    /** Id of the installation of several nodes; undefined: this server is alone. */
     cluster: string | undefined;
   },
 ): Promise<SandboxDriver> {
@@ -45,7 +45,7 @@ export async function createDriver(
   return new OciDriver({ dir, runtime, registryAuth, registries, maxImageBytes, logger, scheduler });
 }
 
-/** Where the sandboxes of a server are; null: every server of the cluster can run them. */
+/** The place of the sandboxes of a server; null: every node can run them. */
 export async function findPlace({ driver, dataDir }: Config): Promise<string | null> {
   return driver === "kubernetes" ? null : loadPlaceId(dataDir);
 }

@@ -8,7 +8,7 @@ export const nodesErrors = {
     NodeNotReached: "The server that runs this sandbox does not answer; try again in a moment.",
   },
   SandboxMoved: {
-    SandboxHasMoved: "The sandbox has moved to another server in this moment; try again.",
+    SandboxHasMoved: "The sandbox has just moved to another server; try again.",
   },
   NodeFailed: {
     NodeBroke:

@@ -1,40 +1,44 @@
 import type { RunOwner } from "../store/event-log.ts";
 import type { ClaimedSandbox, NodeRow } from "../store/node-store.ts";
 
-/** Where a sandbox with its conversations is handled. */
+/** Which node handles a sandbox with its conversations. */
 export type SandboxLocation = "here" | NodeRow;
 
-/** Which sandboxes this node owns. Only the owner of a sandbox has what is live about it. */
+/** Which sandboxes this node owns. Everything live about a sandbox is in its owner. */
 export interface Ownership {
-  /** Takes part in the ownership of sandboxes from now on. Throws what the store throws. */
+  /** Joins the cluster and claims sandboxes from now on. Throws what the store throws. */
   open(duties: OwnerDuties): Promise<void>;
-  /** This node's ownership of a sandbox; undefined: it does not own it (any more). */
+  /**
+   * This node's incarnation and epoch as the owner of a sandbox; undefined: this node does not own
+   * it.
+   */
   ownerOf(sandboxId: string): RunOwner | undefined;
   /** Notes that this node is the first owner of a sandbox, which it creates. */
   noteCreated(sandboxId: string): void;
-  /** Notes that a sandbox is gone. */
+  /** Notes that a sandbox was removed. */
   noteRemoved(sandboxId: string): void;
   /**
-   * Finds the node that handles a sandbox, and makes it this one when there is none. An unknown
-   * sandbox is handled here. Throws NodeUnreachable when no node can handle it now.
+   * Finds the node that owns a sandbox; when no node owns it, this node claims it. This node
+   * handles an unknown sandbox. Throws NodeUnreachable when no node can handle the sandbox now.
    */
   locate(sandboxId: string): Promise<SandboxLocation>;
-  /** Hands all sandboxes over and takes no further ones. */
+  /** Releases all sandboxes and claims no further ones. */
   drain(): Promise<void>;
-  /** Ends the part of this node; other nodes may claim its sandboxes at once. */
+  /** Leaves the cluster; other nodes may claim the sandboxes of this node at once. */
   close(): Promise<void>;
 }
 
-/** What a node does with the sandboxes that it begins or ceases to own. */
+/** What a node does when it begins or ceases to own sandboxes. */
 export interface OwnerDuties {
   /**
-   * Continues what an earlier owner left: sandboxes, starts, runs, goals, pending messages and
-   * callbacks. Never rejects; what fails is retried by a use of the sandbox.
+   * Continues what an earlier owner has left: sandboxes, starts, runs, goals, pending messages and
+   * callbacks. Never rejects; a use of the sandbox retries what fails.
    */
   adopt(sandboxes: readonly ClaimedSandbox[]): Promise<void>;
   /**
-   * Ends what is live about sandboxes here and leaves their processes running. `lost`: another node
-   * may own them, so nothing more is written; otherwise current steps may end first. Never rejects.
+   * Ends everything live about sandboxes in this node and leaves their processes running. `lost`:
+   * another node may own the sandboxes, so this node writes nothing more; otherwise current steps
+   * may end first. Never rejects.
    */
   release(sandboxIds: readonly string[], how: { lost: boolean }): Promise<void>;
   /** Continues starts that have no sandbox yet and whose node has ended. Never rejects. */

@@ -1,7 +1,7 @@
 import type { Logger } from "@sandpiper/core/log/logger";
 import type { NodeStore } from "../store/node-store.ts";
 
-/** Warns when nodes of other machines are given an address that leads back to themselves. */
+/** Warns when this node gives nodes of other machines an address that leads back to themselves. */
 export async function checkAddress(
   { url, place }: { url: string; place: string | null },
   { nodes, logger }: { nodes: Pick<NodeStore, "list">; logger: Pick<Logger, "error"> },

@@ -70,7 +70,7 @@ async function startNode(
   return node;
 }
 
-/** Sandboxes that run, with a conversation each. */
+/** Creates running sandboxes with one conversation each. */
 async function createSandboxes(count: number, at: string | null = "machine"): Promise<string[]> {
   const ids = Array.from({ length: count }, (_, index) => `sandbox-${index}`);
   for (const id of ids) {
@@ -111,7 +111,7 @@ test("a node that ends hands its sandboxes to another one, with a higher epoch",
   expect(other.ownership.ownerOf(ids[0]!)?.epoch).toBe(2);
 });
 
-test("a node that the database does not hear gives up before another one takes over", async () => {
+test("a node that the database does not hear gives up before another node claims its sandboxes", async () => {
   const ids = await createSandboxes(3);
   const proxy = await startPostgresProxy(server.port);
   ends.push(() => proxy.close());
@@ -132,7 +132,7 @@ test("a node that the database does not hear gives up before another one takes o
   expect(ids.map((id) => cut.ownership.ownerOf(id))).toEqual([undefined, undefined, undefined]);
 }, 30_000);
 
-test("a sandbox of another machine is claimed only when that machine is gone for long", async () => {
+test("a node claims a sandbox of another machine only when that machine is gone for long", async () => {
   const [id] = await createSandboxes(1, "elsewhere");
   const patient = await startNode({ lostAfterMs: 60_000 });
   expect(patient.adopted).toEqual([]);
@@ -145,7 +145,7 @@ test("a sandbox of another machine is claimed only when that machine is gone for
   await expect.poll(() => hasty.adopted).toEqual([id]);
 });
 
-test("a node claims resting sandboxes too, those that are used first", async () => {
+test("a node claims resting sandboxes too, and first those that a request uses", async () => {
   const ids = await createSandboxes(80, null);
   await engine.query(place, `UPDATE sandboxes SET status = 'PAUSED'`);
   const node = await startNode({ at: null });

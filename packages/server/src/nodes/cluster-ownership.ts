@@ -10,13 +10,13 @@ import { type NodeDescription, NodeLease } from "./lease.ts";
 /** Interval at which a node looks whether another one has ended, ms. */
 const lookMs = 250;
 
-/** Looks after which sandboxes without an owner are looked for in any case. */
+/** Number of looks after which a node claims sandboxes even when no node has ended. */
 const looksPerSweep = 4;
 
-/** Sandboxes that one claim takes, so that several nodes share those of a dead one. */
+/** Most sandboxes that one claim takes, so that several nodes share the sandboxes of a dead one. */
 const claimSize = 8;
 
-/** How many resting sandboxes a node claims in an interval. */
+/** Most resting sandboxes that one claim takes. */
 const restingSize = 32;
 
 /** Most deleted sandboxes whose ownership is remembered. */
@@ -27,16 +27,19 @@ const adoptionWaitMs = 250;
 
 export interface ClusterOwnershipDeps {
   nodes: NodeStore;
-  /** What the other nodes need to know of this one; called when it joins. */
+  /**
+   * Returns what other nodes need to know of this one. The node calls this when it joins the
+   * cluster.
+   */
   describe(): NodeDescription;
-  /** See `ClaimRequest`. */
+  /** As in `ClaimRequest`, ms. */
   lostAfterMs: number;
   logger: Logger;
   /** Milliseconds of a monotonic clock. */
   steady?: () => number;
 }
 
-/** The part of one node in the ownership of sandboxes, by leases in the database. */
+/** The sandboxes that one node owns, by leases in the database. */
 export class ClusterOwnership implements Ownership {
   readonly #deps: ClusterOwnershipDeps;
   readonly #lease: NodeLease;
@@ -48,7 +51,10 @@ export class ClusterOwnership implements Ownership {
   readonly #closing = new AbortController();
   #duties: OwnerDuties | undefined;
   #sweeping: Promise<void> = Promise.resolve();
-  /** The answer to a claim was lost: the database may name this node where it does not know it. */
+  /**
+   * True after the answer to a claim was lost: the database may name this node as the owner of
+   * sandboxes that the node does not know as its own.
+   */
   #isUnsure = false;
 
   constructor(deps: ClusterOwnershipDeps) {
@@ -60,7 +66,7 @@ export class ClusterOwnership implements Ownership {
     });
   }
 
-  /** The id of this node's current time in the cluster. */
+  /** Incarnation of this node; it changes when the node joins again after a lost lease. */
   get incarnation(): string {
     return this.#lease.incarnation;
   }
@@ -97,7 +103,7 @@ export class ClusterOwnership implements Ownership {
     if (!owner) return "here";
     if (owner.node && owner.node.incarnation !== this.incarnation) return owner.node;
     await this.#claim({ which: [sandboxId], limit: 1, known: [] });
-    // Another request may have claimed it.
+    // Another request of this node may have claimed the sandbox.
     await this.#changes.get(sandboxId);
     if (this.ownerOf(sandboxId)) return "here";
     const next = await nodes.findOwner(sandboxId);
@@ -126,7 +132,7 @@ export class ClusterOwnership implements Ownership {
     this.#epochs.delete(id);
     const { nodes, logger } = this.#deps;
     await nodes.release(this.incarnation, [id]).catch((error: unknown) => {
-      // Others claim it when the lease ends.
+      // Other nodes claim the sandbox when the lease of this node ends.
       logger.warn({ sandbox: id, reason: errorText(error) }, "a sandbox could not be handed over");
     });
   }
@@ -142,12 +148,15 @@ export class ClusterOwnership implements Ownership {
         if (present !== others || look % looksPerSweep === 0) await this.#claimAll();
         others = present;
       } catch (error) {
-        this.#deps.logger.warn({ reason: errorText(error) }, "sandboxes without a node were not looked for");
+        this.#deps.logger.warn(
+          { reason: errorText(error) },
+          "this node could not look for sandboxes without an owner",
+        );
       }
     }
   }
 
-  /** Claims sandboxes that need an owner until there are none, and some of those that rest. */
+  /** Claims sandboxes that need an owner until there are none, and then some resting sandboxes. */
   async #claimAll(): Promise<void> {
     const known = this.#isUnsure ? [...this.#epochs.keys()] : undefined;
     this.#isUnsure = false;
@@ -160,7 +169,7 @@ export class ClusterOwnership implements Ownership {
     return this.#lease.isValid && !this.#lease.isDraining;
   }
 
-  /** Whether this node owns more than before. */
+  /** Claims sandboxes. Returns whether the claim found any. */
   async #claim(what: Pick<ClaimRequest, "which" | "limit" | "known">): Promise<boolean> {
     if (!this.#mayClaim) return false;
     const { nodes, lostAfterMs } = this.#deps;
@@ -181,12 +190,12 @@ export class ClusterOwnership implements Ownership {
     for (const { id, epoch } of claimed) this.#epochs.set(id, epoch);
     await this.#changing(ids, async () => {
       await this.#duties!.adopt(claimed);
-      // The lease ended meanwhile, and did not wait for this.
+      // The lease ended during the adoption, and its end did not wait for the adoption.
       if (incarnation !== this.incarnation) await this.#duties!.release(ids, { lost: true });
     });
   }
 
-  /** Requests for sandboxes wait while the node does something with them. Never rejects. */
+  /** Adopts or releases sandboxes. Requests for the sandboxes wait for the end. Never rejects. */
   #changing(ids: readonly string[], change: () => Promise<void>): Promise<void> {
     const changing = change()
       .catch((error: unknown) => {
@@ -199,7 +208,7 @@ export class ClusterOwnership implements Ownership {
     return changing;
   }
 
-  /** Ends what is live about all sandboxes, when the lease has ended. */
+  /** Ends everything live about all sandboxes after the lease has ended. */
   async #giveUp(): Promise<void> {
     const ids = [...this.#epochs.keys()];
     this.#epochs.clear();

@@ -5,7 +5,7 @@ import type { Logger } from "@sandpiper/core/log/logger";
 import { newId } from "@sandpiper/wire";
 import type { NodeRow, NodeStore } from "../store/node-store.ts";
 
-/** How long a lease lasts without being renewed, ms. */
+/** How long a lease lasts after a renewal, ms. */
 export const leaseMs = 4_000;
 
 /** Interval of renewals, ms. */
@@ -14,16 +14,19 @@ const renewMs = 1_000;
 /** Delay between attempts to renew a lease that is still valid, ms. */
 const retryMs = 200;
 
-/** How long before the database ends a lease its node stops to rely on it, ms. */
+/** How much earlier than the database a node ends its own lease, ms. */
 const marginMs = 500;
 
 export type NodeDescription = Omit<NodeRow, "incarnation" | "isDraining">;
 
 export interface NodeLeaseDeps {
   nodes: Pick<NodeStore, "join" | "renew" | "leave">;
-  /** What the other nodes need to know of this one. */
+  /** Returns what other nodes need to know of this one. */
   describe(): NodeDescription;
-  /** The lease has ended: what it owned may belong to another node now. Must not reject. */
+  /**
+   * The lease calls this when it has ended: other nodes may own the sandboxes of this node now. The
+   * function must not reject.
+   */
   onLost(): Promise<void>;
   logger: Pick<Logger, "info" | "warn">;
   /** Milliseconds of a monotonic clock. */
@@ -31,8 +34,9 @@ export interface NodeLeaseDeps {
 }
 
 /**
- * The lease of this node. It counts from before a renewal was sent, by the monotonic clock, and
- * ends earlier here than in the database: no other node owns what this one still takes for its own.
+ * The lease of this node. The node counts the time of the lease from before it sent a renewal, by
+ * its monotonic clock, and ends the lease earlier than the database does. So no other node owns a
+ * sandbox that this node takes for its own.
  */
 export class NodeLease {
   readonly #deps: NodeLeaseDeps;
@@ -49,7 +53,7 @@ export class NodeLease {
     this.#steady = deps.steady ?? (() => performance.now());
   }
 
-  /** The id of this node's current time in the cluster. */
+  /** Incarnation of this node; it changes when the node joins again after a lost lease. */
   get incarnation(): string {
     return this.#incarnation;
   }
@@ -68,13 +72,13 @@ export class NodeLease {
     this.#keeping = this.#keep();
   }
 
-  /** Tells the other nodes that this one takes nothing more. */
+  /** Tells the other nodes that this one drains: it claims no further sandboxes. */
   async drain(): Promise<void> {
     this.#isDraining = true;
     await this.#deps.nodes.renew({ incarnation: this.#incarnation, isDraining: true }, leaseMs);
   }
 
-  /** Leaves the cluster: other nodes may take what this one owned at once. */
+  /** Leaves the cluster: other nodes may claim the sandboxes of this node at once. */
   async close(): Promise<void> {
     this.#closing.abort();
     await this.#keeping;
@@ -92,7 +96,7 @@ export class NodeLease {
     this.#validUntil = before + leaseMs - marginMs;
   }
 
-  /** The lease expires by itself when this fails. */
+  /** Ends the lease in the database; when this fails, the lease expires by itself. */
   async #leave(): Promise<void> {
     const { nodes, logger } = this.#deps;
     const left = nodes.leave(this.#incarnation).then(() => true);
@@ -114,7 +118,9 @@ export class NodeLease {
     }
   }
 
-  /** Renews the lease, with attempts until it ends. False: it has ended. */
+  /**
+   * Renews the lease, and tries again until the lease ends. Returns false when the lease has ended.
+   */
   async #renew(): Promise<boolean> {
     const { nodes } = this.#deps;
     while (this.isValid) {
@@ -140,7 +146,7 @@ export class NodeLease {
     } while (await this.#sleep(renewMs));
   }
 
-  /** The answer of the store; undefined when it fails or takes too long. */
+  /** Returns the answer of the store; undefined when the store fails or takes too long. */
   async #ask<T>(answer: Promise<T>, timeoutMs: number): Promise<T | undefined> {
     try {
       return await abortable(answer, AbortSignal.timeout(Math.max(1, Math.ceil(timeoutMs))));
@@ -150,7 +156,7 @@ export class NodeLease {
     }
   }
 
-  /** False: the node closes. */
+  /** Waits. Returns false when the node closes. */
   async #sleep(ms: number): Promise<boolean> {
     const { signal } = this.#closing;
     await sleep(ms, undefined, { signal, ref: false }).catch(() => {});

@@ -14,7 +14,7 @@ afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
 test("ten processes at once get the same id, which stays", async () => {
   const module = fileURLToPath(new URL("./place-id.ts", import.meta.url));
-  // Each says that it is ready, and begins when all are.
+  // Each process says that it is ready, and begins when all processes are ready.
   const code = `import { loadPlaceId } from ${JSON.stringify(module)};
     console.log("ready");
     process.stdin.once("data", async () => {

@@ -6,10 +6,10 @@ import { PlatformError } from "@sandpiper/core/errors";
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /**
- * The random id of a data folder, by which servers know whether they share its sandboxes: a UUID in
- * the file `place-id` (0600), which the first process creates and nobody changes. Any number of
- * processes may call it at once. Throws ConfigInvalid when the file is damaged, and what the file
- * system throws.
+ * Returns the random id of a data folder, by which servers know whether they share its sandboxes.
+ * The id is a UUID in the file `place-id` (mode 0600), which the first process creates and nobody
+ * changes. Any number of processes may call this function at once. Throws ConfigInvalid when the
+ * file is damaged, and what the file system throws.
  */
 export async function loadPlaceId(dataDir: string): Promise<string> {
   const file = join(dataDir, "place-id");
@@ -23,7 +23,7 @@ export async function loadPlaceId(dataDir: string): Promise<string> {
   return id;
 }
 
-/** Creates the file with all of its content; keeps one that another process has just created. */
+/** Creates the file with all of its content, unless another process has just created it. */
 async function create(file: string): Promise<void> {
   const id = randomUUID();
   const draft = `${file}.${id}`;

@@ -3,7 +3,7 @@ import { startServer } from "../../../test/support/test-server.ts";
 import { buildApp } from "../app.ts";
 import { type ConcerningRoute, concernOf } from "./concern.ts";
 
-/** Names of ids that tell the sandbox of a request. Ids of snapshots do not. */
+/** Names of ids that say which sandbox a request concerns; an id of a snapshot does not say it. */
 const tellingId =
   /^(?:sandbox|conversation|task|trajectory|parent_conversation|previous_response)_id(?:__eq)?$/;
 
@@ -28,7 +28,7 @@ test("each route that names a sandbox or a conversation says which node answers 
     const telling = names.filter((name) => tellingId.test(name));
     if (telling.length === 0) return;
     routes++;
-    // Its callers are limited to one sandbox.
+    // The key of a caller of this route limits the caller to one sandbox.
     if (constraints && "view" in constraints) return;
     const inBody = [...namesIn(schema?.body)].some((name) => tellingId.test(name));
     const concern = concernOf({ url, config, schema });

@@ -1,21 +1,22 @@
 import type { FastifyContextConfig, FastifyRequest } from "fastify";
 
-/** What a request is about; the texts come unchecked from the client. */
+/** The ids that a request names; the client gives the texts, and nothing has checked them. */
 export type Subject =
   | { sandbox: string }
-  /** A conversation, also one whose start has not stored it yet. */
+  /** Id of a conversation, which its start may not have stored yet. */
   | { conversation: string }
-  /** A start task. */
+  /** Id of a start task. */
   | { task: string };
 
 /**
- * How to find the sandbox that the requests of a route concern, when they are not limited to one
- * sandbox by their key or prefix. `any node`: a request concerns none, or only what is stored.
+ * How the server finds the sandbox that a request of a route concerns, when neither the key nor the
+ * prefix limits the request to one sandbox. `any node`: the request concerns no sandbox, or only
+ * stored data.
  */
 export type Concern =
   | "any node"
   | {
-      /** It reads the body. */
+      /** The rule reads the body of the request. */
       isInBody?: true;
       subject(request: FastifyRequest): Subject | undefined;
     };
@@ -23,8 +24,8 @@ export type Concern =
 declare module "fastify" {
   interface FastifyContextConfig {
     /**
-     * Which sandbox a request concerns, because the node that owns it must answer. Needed where the
-     * names in path and query do not say it.
+     * Which sandbox a request concerns: the node that owns the sandbox must answer. A route needs
+     * this field when the names in its path and query do not say it.
      */
     concerns?: Concern;
   }
@@ -43,7 +44,10 @@ const bySandbox = ofRequest(({ params }) => sandbox(param(params, "sandbox_id"))
 const bySandboxOfQuery = ofRequest(({ params, query }) =>
   sandbox(param(query, "sandbox_id") ?? param(params, "sandbox_id")),
 );
-/** A session key beside a user's key wins over the query, as in `requireAgentSandbox`. */
+/**
+ * When a request has a session key and a user's key, the session key wins over the query, as in
+ * `requireAgentSandbox`.
+ */
 const byQuery = ofRequest(({ principal, query }) =>
   sandbox(principal.besideSandboxId ?? param(query, "sandbox_id")),
 );
@@ -72,7 +76,7 @@ export function ofBody(
   };
 }
 
-/** The text of a parameter; undefined when it is absent, empty or no text. */
+/** The text of a parameter; undefined when the parameter is absent, empty or not a text. */
 export function param(values: unknown, name: string): string | undefined {
   const value = (values as Record<string, unknown> | null | undefined)?.[name];
   return typeof value === "string" && value !== "" ? value : undefined;

@@ -12,16 +12,16 @@ export interface FindSandboxDeps {
 }
 
 /**
- * The id of the sandbox that a request concerns. Undefined for what does not exist and for what
- * belongs to another user: every node answers those alike. Without a caller, whose key comes later,
- * nothing is known about users.
+ * Returns the id of the sandbox that a request concerns. Returns undefined when the sandbox does
+ * not exist or belongs to another user, because every node gives the same answer then. A request
+ * without a caller sends its key later, so this function does not check the user.
  */
 export async function findSandbox(
   deps: FindSandboxDeps,
   caller: Principal | undefined,
   subject: Subject | undefined,
 ): Promise<string | undefined> {
-  // The key or the prefix limits the request to one sandbox, whatever it names.
+  // The key or the prefix limits the request to one sandbox, whatever ids the request names.
   if (caller?.sandboxId !== undefined) return caller.sandboxId;
   if (!subject) return undefined;
   const isOwn = ({ userId }: { userId: string }) => caller === undefined || caller.userId === userId;

@@ -6,9 +6,10 @@ import type { Forwarding } from "./forwarding.ts";
 import { isForwarded } from "./received.ts";
 
 /**
- * Passes requests on to the nodes that own their sandboxes: before the body is read, where path,
- * query and key tell the sandbox, so that uploads are not kept here; otherwise with the body.
- * Register it behind the authorization, whose caller it needs, and before the routes.
+ * Passes requests on to the nodes that own their sandboxes. Where path, query and key say the
+ * sandbox, the hook passes a request on before its body is read, so that this node keeps no upload
+ * in memory; elsewhere the hook passes it on with the body. The hook needs the caller that the
+ * authorization finds: register it after the authorization and before the routes.
  */
 export function installForwarding(app: App, forwarding: Forwarding): void {
   app.addHook("onRoute", (route) => {
@@ -23,7 +24,10 @@ export function installForwarding(app: App, forwarding: Forwarding): void {
     const incoming = { request: raw, response: reply.raw, isForwarded: isForwarded(raw), body };
     return (await forwarding.request(sandboxId, incoming)) === "answered";
   };
-  /** Needs the body, and is not limited to a sandbox by its key. */
+  /**
+   * Whether a request waits for its body: its route's rule reads the body, and no key names a
+   * sandbox.
+   */
   const waitsForBody = ({ principal, routeOptions }: FastifyRequest): boolean => {
     const { concerns } = routeOptions.config;
     return typeof concerns === "object" && concerns.isInBody === true && principal.sandboxId === undefined;
@@ -33,7 +37,7 @@ export function installForwarding(app: App, forwarding: Forwarding): void {
     if (!request.principal || waitsForBody(request)) return done();
     forward(request, reply).then((isAnswered) => (isAnswered ? void reply.hijack() : done()), done);
   });
-  // What the validation changes in the body, it changes at the owner.
+  // The owner validates the body, so it makes the changes of the validation.
   app.addHook("preValidation", (request, reply, done) => {
     if (!request.principal || !waitsForBody(request)) return done();
     forward(request, reply, keptBody(request)).then(

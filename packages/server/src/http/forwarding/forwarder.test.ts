@@ -83,7 +83,7 @@ test("a request goes to the owner with its body, headers and a pass, and the ans
   expect(new Passes(randomBytes(32), () => Date.now() + 3_600_000).check(passed, pass)).toBeUndefined();
 });
 
-test("a client's own pass is not passed on", async () => {
+test("a node does not pass on a pass that a client made", async () => {
   const owner = await listen((incoming, response) => response.end(String(incoming.headers[passHeader])));
   const front = await startFront(async () => nodeAt(portOf(owner)));
   const forged = passes.make({ node: "x", method: "GET", url: "/x" }, { client: "1.1.1.1" });
@@ -149,7 +149,7 @@ test("an upgraded connection is joined to the owner's", async () => {
   connection.destroy();
 });
 
-test("what is forwarded to a node that does not own the sandbox goes no further", async () => {
+test("a node that does not own the sandbox does not forward a forwarded request again", async () => {
   const other = await listen((_incoming, response) => response.end("other"));
   const front = await startFront(async () => nodeAt(portOf(other)), true);
   const answer = await ask(front);

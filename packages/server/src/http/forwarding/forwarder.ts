@@ -17,17 +17,20 @@ const retryMs = 150;
 /** Status of a node that does not own the sandbox of a request; only other nodes see it. */
 const misdirected = 421;
 
-/** A request that is handled here, or has been answered. */
+/** Whether this node must handle a request, or another node has answered it. */
 export type Handling = "here" | "answered";
 
-/** A request that may be another node's. */
+/** A request that this node or another one must handle. */
 interface Incoming {
   request: IncomingMessage;
-  /** Another node has taken this one for the owner. */
+  /** Whether another node has forwarded the request, because it takes this node for the owner. */
   isForwarded: boolean;
 }
 
-/** Sends requests for sandboxes to the nodes that own them, and their answers to the clients. */
+/**
+ * Sends requests to the nodes that own their sandboxes, and the answers of those nodes to the
+ * clients.
+ */
 export class Forwarder {
   readonly #ownership: Pick<Ownership, "locate">;
   readonly #client: NodeClient;
@@ -38,7 +41,7 @@ export class Forwarder {
   constructor(deps: {
     ownership: Pick<Ownership, "locate">;
     client: NodeClient;
-    /** How long a request waits for a node that takes over a sandbox, ms. */
+    /** How long a request waits for a node to claim a sandbox, ms; default 10 s. */
     takeoverMs?: number;
   }) {
     this.#ownership = deps.ownership;
@@ -47,8 +50,9 @@ export class Forwarder {
   }
 
   /**
-   * Answers a request from the node of its sandbox, unless that is this one. `body`: what was read
-   * of the request, if anything. Throws NodeUnreachable, SandboxMoved, NodeFailed.
+   * Answers a request with the answer of the node that owns its sandbox, unless this node owns it.
+   * `body` is the body of the request, if this node has read it. Throws NodeUnreachable,
+   * SandboxMoved, NodeFailed.
    */
   async request(
     sandboxId: string,
@@ -74,7 +78,8 @@ export class Forwarder {
       return answer === "here" ? answer : "answered";
     } catch (error) {
       gone.abort();
-      // A body that is not read to its end ends the connection, which may be used again otherwise.
+      // A body that nobody reads to its end ends the connection. Otherwise the client may use the
+      // connection again.
       if (!request.complete) response.shouldKeepAlive = false;
       connectionOf(request).setTimeout?.(timeoutOf(request));
       throw error;
@@ -83,7 +88,10 @@ export class Forwarder {
     }
   }
 
-  /** The same for a handshake. Without an upgrade the answer is a refusal, which is passed on. */
+  /**
+   * Passes a handshake on to the node that owns the sandbox, as `request` does with a request. An
+   * answer without an upgrade is a refusal, which goes to the client.
+   */
   async upgrade(
     sandboxId: string,
     { request, connection, head, isForwarded }: Incoming & { connection: Duplex; head: Buffer },
@@ -103,8 +111,8 @@ export class Forwarder {
   }
 
   /**
-   * A socket to the owner for a client that has named the sandbox with the key of its first frame;
-   * undefined: this node is the owner. Throws NodeUnreachable.
+   * Opens a socket to the owner of a sandbox for a client whose first frame had the sandbox's key.
+   * Returns undefined when this node is the owner. Throws NodeUnreachable.
    */
   async socket(
     sandboxId: string,
@@ -125,7 +133,10 @@ export class Forwarder {
     this.#client.close();
   }
 
-  /** Tries again while the node of a sandbox cannot be reached, because another one takes over. */
+  /**
+   * Tries again while the owner of a sandbox cannot be reached, because another node may claim the
+   * sandbox.
+   */
   async #ask(
     sandboxId: string,
     request: ForwardedRequest,
@@ -149,7 +160,7 @@ export class Forwarder {
     }
   }
 
-  /** `leave`: ends what is left of the request to the owner. */
+  /** `leave` ends the rest of the request to the owner. */
   #respond(
     request: IncomingMessage,
     response: ServerResponse,
@@ -185,14 +196,14 @@ export class Forwarder {
   }
 }
 
-/** What another node or another attempt may mend. */
+/** Whether another attempt or another node may succeed after an error. */
 function isPassing(error: unknown): boolean {
   return (
     error instanceof PlatformError && (error.code === "NodeUnreachable" || error.code === "SandboxMoved")
   );
 }
 
-/** A body that has begun to flow cannot flow again to another node. */
+/** A body that has begun to flow cannot be sent again to another node. */
 function mayRepeat(error: unknown, { hasFlowed, signal }: ForwardedRequest): boolean {
   return isPassing(error) && !signal.aborted && !hasFlowed;
 }
@@ -202,7 +213,7 @@ function toForwarded(request: IncomingMessage): Omit<ForwardedRequest, "body" | 
   const { method = "GET", headers, socket } = request;
   const url = (request as { originalUrl?: string }).originalUrl ?? request.url ?? "/";
   const begin = () => {
-    // The owner bounds the silence of a request, because it knows how long it may be.
+    // The owner bounds how long a request may be silent, because it knows the limit of the route.
     connectionOf(request).setTimeout?.(0);
     connectionOf(request).setKeepAlive?.(true, 60_000);
   };
@@ -225,7 +236,7 @@ function lazyBody(request: IncomingMessage, response: ServerResponse): () => Rea
   return () => (length !== undefined && length !== "0" ? request : undefined);
 }
 
-/** Passes on the refusal of a handshake. */
+/** Passes the refusal of a handshake on to the client. */
 function refuse(connection: Duplex, answer: IncomingMessage): void {
   const dropped = hopByHopHeaders(answer.headers.connection);
   connection.write(headOf(answer, dropped, "Connection: close\r\n"), "latin1");

@@ -75,7 +75,7 @@ test("reads and writes of a conversation are handled by the node that owns its s
   expect(nodes.users()).toEqual(["b"]);
 });
 
-test("an unknown id, another user's, and a list are answered by any node", async () => {
+test("any node answers for an unknown id, for the id of another user, and for a list", async () => {
   nodes.owners.set("sandbox-2", "b");
   const foreign = await server.addConversation("stranger", "sandbox-2");
   for (const unknown of ["no-id", "00000000-0000-4000-8000-000000000000", foreign]) {
@@ -89,7 +89,7 @@ test("an unknown id, another user's, and a list are answered by any node", async
   expect(nodes.get("b").used).toEqual([]);
 });
 
-test("a session key, and the prefix of a sandbox, lead to its owner", async () => {
+test("a session key and the prefix of a sandbox lead to the sandbox's owner", async () => {
   const session = { "x-session-api-key": server.sessionKey("sandbox-1") };
   for (const [path, headers] of [
     ["/api/conversations/search", session],
@@ -146,7 +146,7 @@ test("a start that names a sandbox streams its task through the other node", asy
   expect(nodes.users()).toEqual(["b"]);
 });
 
-test("an event socket shows what was and what comes, also with its key in the first frame", async () => {
+test("an event socket shows stored and new events, also with its key in the first frame", async () => {
   await server.addMessages(id, "before");
   const { url } = nodes.get("a");
   const withKey = new TestSocket({ url }, `/sockets/events/${id}?resend_mode=all&session_api_key=${key}`);
@@ -194,7 +194,7 @@ test("a stream of events passes frame by frame, and ends at the owner when its c
   await expect.poll(() => server.conversations.live.followers(id)).toBe(0);
 });
 
-test("a key that is revoked ends the sockets and streams that another node passes on", async () => {
+test("the revocation of a key ends the sockets and streams that another node passes on", async () => {
   const short = await server.apiKeys.create(defaultUser, "short-lived");
   const { url } = nodes.get("a");
   const socket = new TestSocket({ url }, `/sockets/events/${id}?session_api_key=${short}`);
@@ -234,7 +234,7 @@ test("a forwarded answer has the headers of one node", async () => {
   expect(answer.headers["access-control-allow-origin"]).toBe("https://gui.example");
 });
 
-test("the owner sees the address of the client, and a pass that is not for it does nothing", async () => {
+test("the owner sees the address of the client, and ignores a pass for another node", async () => {
   const path = `/api/conversations/${id}`;
   const seen: (string | undefined)[] = [];
   const note = ({ socket }: IncomingMessage, response: ServerResponse) =>
@@ -249,7 +249,7 @@ test("the owner sees the address of the client, and a pass that is not for it do
   }
   expect(seen).toEqual(["203.0.113.9", "127.0.0.1", "127.0.0.1", "127.0.0.1"]);
   nodes.get("b").app.server.off("request", note);
-  // A pass is no key.
+  // A pass authenticates nobody.
   expect((await send(at("b", path), { headers: { [passHeader]: valid } })).statusCode).toBe(401);
 });
 
@@ -267,8 +267,8 @@ test("two nodes that each take the other one for the owner answer 503 after some
   const answer = await call("GET", `/api/conversations/${id}`);
   expect([answer.statusCode, answer.headers["retry-after"]]).toEqual([503, "1"]);
   expect(await json(answer)).toEqual({
-    error: "The sandbox has moved to another server in this moment; try again.",
-    detail: "The sandbox has moved to another server in this moment; try again.",
+    error: "The sandbox has just moved to another server; try again.",
+    detail: "The sandbox has just moved to another server; try again.",
   });
   expect(nodes.users()).toEqual([]);
 });
@@ -286,7 +286,7 @@ test("a request follows a sandbox that moves while it is on its way, and is carr
   expect(nodes.users()).toEqual(["c"]);
 });
 
-test("a node that is gone is waited for, and its successor does the write once", async () => {
+test("a request waits while the owner is gone, and the next owner does the write once", async () => {
   const gone = nodes.get("b");
   await gone.app.close();
   setTimeout(() => nodes.owners.set("sandbox-1", "c"), 600);
@@ -353,7 +353,7 @@ test("half-closed connections of sockets end on both sides", async () => {
   await expect.poll(() => server.conversations.live.followers(id)).toBe(0);
 });
 
-test("the same stranger may not see more through another node", async () => {
+test("a stranger sees no more through another node than through the owner", async () => {
   const headers = { "x-session-api-key": strangerKey };
   expect((await call("GET", `/api/conversations/${id}`, undefined, headers)).statusCode).toBe(404);
   expect(
@@ -362,7 +362,7 @@ test("the same stranger may not see more through another node", async () => {
   expect(nodes.asked()).toEqual(["a"]);
 });
 
-test("a request counts for the rate limit where its client is connected, and only there", async () => {
+test("only the node that a client is connected to counts its requests for the rate limit", async () => {
   const limited = await startServer({ maxRequests: 2 });
   const both = await HttpNodes.start(limited, limited.store, ["a", "b"]);
   limited.addSandbox();
@@ -376,7 +376,7 @@ test("a request counts for the rate limit where its client is connected, and onl
     await ask(name),
     await ask(name),
   ];
-  // Twice the limit may come at once.
+  // The rate limit allows a burst of twice its number.
   expect(await askMany("a")).toEqual([200, 200, 200, 200]);
   expect(await askMany("b")).toEqual([200, 200, 200, 200]);
   expect(await Promise.all(Array.from({ length: 12 }, () => ask("a")))).toContain(429);

@@ -10,19 +10,22 @@ import { NodeClient } from "./node-client.ts";
 import { Passes } from "./pass.ts";
 import { receivePass } from "./received.ts";
 
-/** What a node of several needs to pass requests on to the owners of sandboxes. */
+/** What a node needs to pass requests on to the owners of sandboxes. */
 export interface ForwardingDeps extends Omit<FindSandboxDeps, "sandboxes"> {
   ownership: Pick<Ownership, "locate"> & {
-    /** The id of this node's current time in the cluster. */
+    /** Incarnation of this node. */
     readonly incarnation: string;
   };
-  /** Signs passes; the same in all nodes. */
+  /** Key that signs passes; all nodes have the same one. */
   passKey: Uint8Array;
 }
 
 /** The forwarding of requests and handshakes. */
 export interface Forwarding extends Pick<Forwarder, "request" | "upgrade" | "socket" | "leave" | "close"> {
-  /** Takes the pass off a request; call it before anything else reads its headers. */
+  /**
+   * Removes the pass from a request. Call this function before other code reads the headers of the
+   * request.
+   */
   receive(request: IncomingMessage): void;
   /** See `findSandbox`. */
   find(caller: Principal | undefined, subject: Subject | undefined): Promise<string | undefined>;

@@ -10,30 +10,33 @@ import { type Passes, passHeader } from "./pass.ts";
 /** How long another node may take to accept a connection, ms. */
 const connectMs = 2_000;
 
-/** Silence after which a connection to another node is probed, ms; it ends after ten probes. */
+/**
+ * Silence after which a probe checks a connection to another node, ms. The connection ends after
+ * ten probes without an answer.
+ */
 const aliveMs = 5_000;
 
-/** Idle connections that are kept to each other node. */
+/** Most idle connections to each other node that this node keeps. */
 const maxFreeConnections = 64;
 
-/** A request as it goes to another node. */
+/** A request that this node sends to another one. */
 export interface ForwardedRequest {
   method: string;
   url: string;
   headers: IncomingMessage["headers"];
-  /** Address at the other end of the connection on which the request came. */
+  /** Address of the peer of the connection on which the request came: the client, or its proxy. */
   client: string;
-  /** Called before the request is sent. */
+  /** The node client calls this before it sends the request. */
   begin?(): void;
-  /** Gives the body when it can be sent; undefined: there is none. */
+  /** Returns the body, which then begins to flow; undefined: the request has no body. */
   body(): Readable | Buffer | undefined;
-  /** Set when a body has begun to flow, which it can do once. */
+  /** True once the body has begun to flow. A body flows only once. */
   hasFlowed?: boolean;
-  /** Aborted when the client has left. */
+  /** This signal is aborted when the client has left. */
   signal: AbortSignal;
 }
 
-/** The answer of another node: a response, or its side of an upgraded connection. */
+/** The answer of another node: a response, or the node's side of an upgraded connection. */
 export type NodeAnswer =
   | { response: IncomingMessage }
   | { response: IncomingMessage; connection: Duplex; head: Buffer };
@@ -48,8 +51,9 @@ export class NodeClient {
   }
 
   /**
-   * Sends a request and resolves with the head of the answer. Throws NodeUnreachable while nothing
-   * of the request was sent, so that the caller may try again, and NodeFailed afterwards.
+   * Sends a request and resolves with the head of the answer. Throws NodeUnreachable when nothing
+   * of the request was sent, so the caller may try again. Throws NodeFailed when a part of the
+   * request was sent.
    */
   send(node: NodeRow, forwarded: ForwardedRequest): Promise<NodeAnswer> {
     const { method, url, signal } = forwarded;
@@ -67,11 +71,12 @@ export class NodeClient {
           clearTimeout(late);
           forwarded.begin?.();
           socket.setNoDelay(true);
-          // Finds out within seconds that the other machine is gone.
+          // The probes find out within seconds that the other machine is gone.
           socket.setKeepAlive(true, aliveMs);
           const body = forwarded.body();
           forwarded.hasFlowed = body !== undefined && !(body instanceof Uint8Array);
-          // Reading twice does no harm; a write may have been done when the connection breaks.
+          // A repeated read does no harm. When the connection breaks, the other node may have done
+          // a write.
           isSent = !isRead(method) || forwarded.hasFlowed;
           if (body instanceof Uint8Array) request.end(body);
           else if (body) body.pipe(request);
@@ -93,7 +98,10 @@ export class NodeClient {
     });
   }
 
-  /** Opens a WebSocket with the key of a client. Throws NodeUnreachable when that fails. */
+  /**
+   * Opens a WebSocket to another node with the key of a client. Throws NodeUnreachable when that
+   * fails.
+   */
   async socket(
     node: NodeRow,
     { url, client }: { url: string; client: string },

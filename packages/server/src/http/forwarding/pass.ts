@@ -6,15 +6,15 @@ export const passHeader = "x-sandpiper-forwarded";
 /** How long a pass is valid, ms; the clocks of the nodes may differ by as much. */
 const validMs = 30_000;
 
-/** What a pass says. */
+/** The content of a pass. */
 export interface Pass {
-  /** Address at the other end of the first node's connection: of the client, or of its proxy. */
+  /** Address of the peer of the first node's connection: the client, or its proxy. */
   client: string;
 }
 
 /** The request that a pass is for. */
 export interface PassedRequest {
-  /** Incarnation of the node that the request is sent to. */
+  /** Incarnation of the node that gets the request. */
   node: string;
   method: string;
   url: string;
@@ -39,7 +39,9 @@ export class Passes {
     return `${expires}.${text}.${this.#sign(request, expires, text).toString("base64url")}`;
   }
 
-  /** Undefined when the pass is not for this request, or has ended. */
+  /**
+   * Returns the content of a pass; undefined when the pass is not for this request, or has ended.
+   */
   check(request: PassedRequest, pass: unknown): Pass | undefined {
     if (typeof pass !== "string") return undefined;
     const [, expires, text, signature] = /^([0-9a-z]{1,10})\.([\w-]{0,120})\.([\w-]{43})$/.exec(pass) ?? [];

@@ -10,8 +10,9 @@ export function isForwarded(request: IncomingMessage): boolean {
 }
 
 /**
- * Takes the pass off a request before anything else reads its headers. With a valid one, the
- * request is another node's: its connection is not counted, and has the address of the client's.
+ * Removes the pass from a request before other code reads the headers. A valid pass shows that
+ * another node has forwarded the request: this node does not count its connection, and takes the
+ * address of the client from the pass.
  */
 export function receivePass(
   request: IncomingMessage,
@@ -22,12 +23,12 @@ export function receivePass(
   }: { passes: Passes; node: string; connections: Pick<ConnectionGuard, "exempt"> },
 ): void {
   const { socket, method = "GET", url = "/", headers } = request;
-  // The requests before it on the connection may have been those of other clients.
+  // Earlier requests on the same connection may be those of other clients.
   delete (socket as { remoteAddress?: string }).remoteAddress;
   const pass = headers[passHeader];
   if (pass === undefined) return;
   delete headers[passHeader];
-  // The app of a preview gets the headers from there.
+  // The app of a preview gets its headers from `headersDistinct`.
   delete request.headersDistinct[passHeader];
   const passed = passes.check({ node, method, url }, pass);
   if (!passed) return;
