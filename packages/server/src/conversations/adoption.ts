@@ -14,13 +14,13 @@ import type { Runner } from "./run/runner.ts";
 import { failSuspect, findSuspects } from "./run/unclean-ends.ts";
 import type { StartServices } from "./start/wiring.ts";
 
-/** Delays before what failed is tried again, ms; the last one repeats. */
+/** Delays before the attempts to repeat a failed step, ms; the last delay repeats. */
 const retryMs = [1_000, 2_000, 5_000, 15_000];
 
 export interface AdoptionDeps {
   store: Pick<Store, "conversations" | "events">;
   runner: Pick<Runner, "isAwake" | "isWaiting" | "wake">;
-  /** What begins with the runs. */
+  /** Services that continue the work that is not a run. */
   others: {
     callbacks: Pick<Callbacks, "adopt">;
     pending: Pick<PendingMessages, "recover">;
@@ -37,7 +37,7 @@ export interface AdoptionDeps {
 
 type Step = [name: string, work: (scope: SandboxScope) => Promise<void>];
 
-/** Continues the conversations that an earlier server, or another one, has left. */
+/** Continues the conversations that an earlier server or another node has left. */
 export class Adoption {
   readonly #deps: AdoptionDeps;
   readonly #closing = new AbortController();
@@ -56,9 +56,9 @@ export class Adoption {
   }
 
   /**
-   * Continues callbacks, starts, runs, goals and pending messages; what continues already is left
-   * alone. Never rejects: a part that fails is tried again in the background, and by a use of the
-   * conversation.
+   * Continues callbacks, starts, runs, goals and pending messages, and leaves alone what continues
+   * already. Never rejects: the server repeats a failed step in the background, and a use of the
+   * conversation does so too.
    */
   async adopt(scope: SandboxScope, losses?: ReadonlyMap<string, string>): Promise<void> {
     if (scope !== "all") {
@@ -76,7 +76,7 @@ export class Adoption {
   async adoptStarts(): Promise<void> {
     const { others, logger } = this.#deps;
     await others.starting.adoptLeft().catch((error: unknown) => {
-      logger.warn({ reason: errorText(error) }, "starts of other servers were not looked for");
+      logger.warn({ reason: errorText(error) }, "this node could not look for starts whose node has ended");
     });
   }
 
@@ -95,7 +95,7 @@ export class Adoption {
     }
   }
 
-  /** Returns the steps that failed. */
+  /** Runs the steps and returns those that failed. */
   async #attempt(steps: readonly Step[], scope: SandboxScope): Promise<Step[]> {
     const { custody } = this.#deps.place;
     const here = scope === "all" ? scope : scope.filter((id) => !custody.isReleased(id));

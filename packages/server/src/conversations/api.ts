@@ -79,11 +79,11 @@ export interface Conversations {
   /** Continues starts that have no sandbox yet and whose node has ended. Never rejects. */
   adoptStarts(): Promise<void>;
   /**
-   * Ends what is live about the conversations in sandboxes, so that another node can continue them.
-   * Their commands go on. `lost`: another node may own them already, so nothing is written and no
-   * step may end first; otherwise current steps have `graceMs`. Callers and followers get
-   * SandboxMoved or an end of their connection. Never rejects, and takes at most some seconds more
-   * than `graceMs`.
+   * Ends everything live about the conversations in sandboxes, so that another node can continue
+   * them. Their commands go on. `lost`: another node may own the sandboxes already, so this node
+   * writes nothing and lets no step end first; otherwise current steps have `graceMs`. Callers and
+   * followers get SandboxMoved or an end of their connection. Never rejects, and takes at most some
+   * seconds more than `graceMs`.
    */
   release(sandboxIds: readonly string[], how: { lost: boolean; graceMs: number }): Promise<void>;
   /**
@@ -301,7 +301,10 @@ export interface Follower {
   onFrame(frame: Frame): void;
   /** Called once the conversation is deleted; no frame follows. */
   onDeleted(): void;
-  /** Called once another node has the conversation, which has the rest; no frame follows. */
+  /**
+   * The hub calls this once another node owns the conversation; no frame follows, and the client
+   * gets the rest from that node.
+   */
   onMoved?(): void;
   /**
    * Resolves when the client has handled the full states that were sent to it, or does not say so

@@ -2,37 +2,45 @@ import { abortable } from "@sandpiper/core/abortable";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { RunOwner } from "../store/event-log.ts";
 
-/** The part of a node in the ownership of sandboxes, as the conversations in them see it. */
+/** Which sandboxes this node owns, as far as the conversations in them need it. */
 export interface SandboxOwnership {
-  /** Id of this node's current time in the cluster. */
+  /** Incarnation of this node. */
   readonly incarnation: string;
-  /** This node as the owner of a sandbox; undefined: it does not own it (any more). */
+  /**
+   * Incarnation and epoch of this node as the owner of a sandbox; undefined: this node does not own
+   * it.
+   */
   ownerOf(sandboxId: string): RunOwner | undefined;
 }
 
-/** Released sandboxes that are remembered; beyond, those of other nodes are forgotten. */
+/**
+ * Most released sandboxes that this node remembers; above this number it forgets those of other
+ * nodes.
+ */
 const maxReleased = 10_000;
 
 /**
- * The sandboxes whose conversations are handled by this process. It ends the work in those that go
- * to another one. A server that is alone has all of them.
+ * The sandboxes whose conversations this server handles. Ends the work in sandboxes that go to
+ * another node. A server that is alone handles all sandboxes.
  */
 export class Custody {
   readonly #ownership: SandboxOwnership | undefined;
-  /** Sandboxes that were released and not adopted again. */
+  /** Sandboxes that this node has released and not adopted again. */
   readonly #released = new Set<string>();
   /** What became of sandboxes whose machine was lost. */
   readonly #losses = new Map<string, string>();
   /** What ends the work in a sandbox. */
   readonly #endings = new Map<string, Set<(reason: PlatformError) => void>>();
-  /** Called when the store refuses an append, because another node owns the sandbox. */
+  /**
+   * This function is called when the store refuses an append because another node owns the sandbox.
+   */
   onFenced = (_sandboxId: string) => {};
 
   constructor(ownership?: SandboxOwnership) {
     this.#ownership = ownership;
   }
 
-  /** Id of this node's current time in the cluster; undefined in a server that is alone. */
+  /** Incarnation of this node; undefined in a server that is alone. */
   get incarnation(): string | undefined {
     return this.#ownership?.incarnation;
   }
@@ -43,13 +51,14 @@ export class Custody {
     return !this.#released.has(sandboxId) && (!ownership || ownership.ownerOf(sandboxId) !== undefined);
   }
 
-  /** Whether the sandbox was handed over or lost, and was not adopted again. */
+  /** Whether this node has released or lost the sandbox, and has not adopted it again. */
   isReleased(sandboxId: string): boolean {
     return this.#released.has(sandboxId);
   }
 
   /**
-   * Who appends for runs in the sandbox; undefined in a server that is alone. Throws OwnershipLost.
+   * Owner and epoch that appends of runs in the sandbox carry; undefined in a server that is alone.
+   * Throws OwnershipLost.
    */
   requireOwner(sandboxId: string): RunOwner | undefined {
     if (!this.#ownership) return undefined;
@@ -59,8 +68,9 @@ export class Custody {
   }
 
   /**
-   * Does work that ends when the sandbox goes to another node: the signal is aborted then, and this
-   * throws SandboxMoved. Work that ignores the signal continues unobserved.
+   * Does work in a sandbox that must end when the sandbox goes to another node. Then the signal is
+   * aborted, and the call throws SandboxMoved. Work that ignores the signal continues, and nobody
+   * sees its result.
    */
   async during<T>(sandboxId: string, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     if (this.#released.has(sandboxId)) throw makeMoved();
@@ -76,7 +86,7 @@ export class Custody {
     }
   }
 
-  /** Ends the work in sandboxes; none begins until they are taken again. */
+  /** Ends the work in sandboxes. No work begins in them until this node adopts them again. */
   leave(sandboxIds: Iterable<string>): void {
     for (const id of sandboxIds) {
       this.#released.add(id);

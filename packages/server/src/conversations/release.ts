@@ -14,7 +14,7 @@ import type { SessionEnds } from "./run/session-ends.ts";
 import type { Workspaces } from "./run/workspaces.ts";
 import type { StartServices } from "./start/wiring.ts";
 
-/** How long each part of a release may take after the runs have ended, ms. */
+/** How long each part of a release may take once the runs have ended, ms. */
 const partMs = 2_500;
 
 /** Delay until a server that has lost sandboxes corrects their count of unclean ends, ms. */
@@ -37,17 +37,17 @@ export interface ReleaseDeps {
   after: { store: Pick<Store, "conversations">; logger: Logger };
 }
 
-/** Ends what is live about conversations in sandboxes that go to another node. */
+/** Ends everything live about conversations in sandboxes that go to another node. */
 export class Release {
   readonly #deps: ReleaseDeps;
-  /** The last release of each sandbox that still works. */
+  /** The last release of each sandbox, while it is in progress. */
   readonly #active = new Map<string, Promise<void>>();
 
   constructor(deps: ReleaseDeps) {
     this.#deps = deps;
   }
 
-  /** See `Conversations.release`. */
+  /** Does what `Conversations.release` says. */
   async release(sandboxIds: readonly string[], how: { lost: boolean; graceMs: number }): Promise<void> {
     if (sandboxIds.length === 0) return;
     const work = this.#release(new Set(sandboxIds), how);
@@ -56,7 +56,7 @@ export class Release {
     for (const id of sandboxIds) if (this.#active.get(id) === work) this.#active.delete(id);
   }
 
-  /** Resolves when no release of the sandboxes works. */
+  /** Resolves when no release of the sandboxes is in progress. */
   async over(sandboxIds: readonly string[]): Promise<void> {
     await Promise.all(sandboxIds.map((id) => this.#active.get(id)));
   }
@@ -85,8 +85,8 @@ export class Release {
   }
 
   /**
-   * Takes back, once the database can be reached, that the next owner has counted an unclean end:
-   * this server lives, so no conversation has ended it.
+   * Corrects the count of unclean ends once the database can be reached. The next owner has counted
+   * one for each running conversation, but this server lives, so no conversation has ended it.
    */
   async #countClean(sandboxIds: readonly string[]): Promise<void> {
     const { store } = this.#deps.after;

@@ -64,7 +64,7 @@ test("nothing joins a sandbox that is being removed; a removal that fails opens 
   expect(await joins.run(place, async () => "stored")).toBe("stored");
 });
 
-test("who comes while a removal looks joins when it has found the sandbox in use, else is refused", async () => {
+test("a conversation that comes during the check of a removal joins a used sandbox, else gets an error", async () => {
   for (const isUnused of [false, true]) {
     const { joins, records, leases } = joinsOf();
     const { promise: looked, resolve: look } = Promise.withResolvers<void>();

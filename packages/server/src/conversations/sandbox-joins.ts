@@ -11,11 +11,14 @@ export class SandboxJoins {
   readonly #isHere: (sandboxId: string) => boolean;
   /** By sandbox, a promise for each conversation that is not stored yet. */
   readonly #joining = new Map<string, Set<Promise<void>>>();
-  /** Sandboxes of which a removal reads whether they are used. */
+  /** Sandboxes that a removal checks for conversations. */
   readonly #checking = new Map<string, Promise<void>>();
   readonly #removing = new Set<string>();
 
-  /** `isHere`: whether this server handles a sandbox, where several do. */
+  /**
+   * `isHere` says whether this node handles a sandbox; a server that is alone needs no such
+   * function.
+   */
   constructor(
     sandboxes: Pick<Sandboxes, "get" | "acquire">,
     isHere: (sandboxId: string) => boolean = () => true,
@@ -41,7 +44,7 @@ export class SandboxJoins {
   async join(userId: string, sandboxId: string): Promise<() => void> {
     // A conversation that was stored during the check would be missing from its result.
     for (let check = this.#checking.get(sandboxId); check; check = this.#checking.get(sandboxId)) await check;
-    // Entered before the record is read, so that a removal waits for it.
+    // The join is noted before the record is read, so that a removal waits for the join.
     const leave = this.#enter(sandboxId);
     try {
       if (await this.#sandboxes.get(userId, sandboxId)) return leave;
@@ -98,7 +101,7 @@ export class SandboxJoins {
     return true;
   }
 
-  /** The check of another removal, or those that join; undefined without any. */
+  /** The check of another removal, or the joins in progress; undefined when there is neither. */
   #othersOf(sandboxId: string): Promise<unknown> | undefined {
     const joining = this.#joining.get(sandboxId);
     return this.#checking.get(sandboxId) ?? (joining && Promise.all(joining));

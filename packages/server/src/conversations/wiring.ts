@@ -79,14 +79,14 @@ export interface ConversationsDeps {
   openModel: OpenModel;
   limits: RunLimits;
   publicUrl: () => string;
-  /** Absent in a server that is alone. */
+  /** This part is absent in a server that is alone. */
   ownership?: SandboxOwnership | undefined;
   /** Registers a secret of a user, so that logs do not show it. */
   registerSecret?: (value: string, userId: string) => void;
   logger: Logger;
 }
 
-/** Number of the owner of each sandbox where one server owns all of them. */
+/** Epoch of all sandboxes in a server that is alone and owns them all. */
 const onlyEpoch = 1;
 
 /** Limits for the runs of each user. */

@@ -31,7 +31,7 @@ interface Connection {
 export class McpTools implements ToolSource {
   readonly #deps: McpToolsDeps;
   readonly #connections = new Map<string, Connection>();
-  /** Serialises what the servers of a conversation become. */
+  /** Serialises the changes of a conversation's servers. */
   readonly #changes = new KeyedMutex();
 
   constructor(deps: McpToolsDeps) {
@@ -60,7 +60,7 @@ export class McpTools implements ToolSource {
       const specs = await this.#deps.findServers(row, this.#connections.get(row.id)?.invoked);
       const connection = this.#connections.get(row.id);
       clearTimeout(connection?.timer);
-      // Only the beginning is serialised: to connect may take seconds.
+      // Only the beginning of a connection is serialised, because connecting may take seconds.
       const idle = specs.length === 0 && !connection;
       return { notes: idle ? [] : this.#getOrCreate(row).servers.prepare(specs, signal) };
     });

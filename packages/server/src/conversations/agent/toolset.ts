@@ -16,7 +16,7 @@ export interface ToolSource {
   rest?(conversationId: string): void;
   /** The conversation was deleted or the server closes. */
   drop?(conversationId: string): void;
-  /** Sandboxes go to another node. */
+  /** Closes the tools of sandboxes that go to another node. */
   leave?(sandboxIds: ReadonlySet<string>): void;
   /** The server closes. */
   close?(): void;

@@ -46,7 +46,7 @@ export class MessageDelivery {
     const { delivers, eventId, run, sender } = options;
     const skills = await knowledge.activate(row, content);
     const message = { ...userMessage(content, sender, skills), ...(eventId && { id: eventId }) };
-    // Read last, because the status may have changed during the other reads.
+    // The status is read last, because it may have changed during the other reads.
     let status = await this.#readStatus(row);
     let open: ActionEvent[] = [];
     if (run && status === "waiting_for_confirmation") {

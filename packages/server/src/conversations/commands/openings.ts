@@ -48,7 +48,7 @@ export class Openings {
     const hasWaited = earlier !== undefined;
     for (; earlier; earlier = this.#active.get(id)) await earlier;
     const { promise, resolve } = Promise.withResolvers<void>();
-    // Before anything is read: two messages must not both find an empty log.
+    // This happens before the first read, because two messages must not both find an empty log.
     this.#active.set(id, promise);
     const end = () => {
       if (this.#active.get(id) === promise) this.#active.delete(id);

@@ -83,7 +83,7 @@ export async function removeWithSandbox(
   if (await conversations.get(id)) await remove();
 }
 
-/** Ignores that another removal was faster. */
+/** Ignores the error when another removal was faster. */
 function ignore(code: PlatformError["code"]): (error: unknown) => void {
   return (error) => {
     if (!(error instanceof PlatformError && error.code === code)) throw error;

@@ -36,7 +36,7 @@ const maxTags = 50;
 export class ReportedConversations {
   readonly #deps: ReportedConversationsDeps;
   readonly #queues = new KeyedMutex();
-  /** Creations by sandbox, because their number is limited. */
+  /** Serialises the creations of a sandbox, because their number is limited. */
   readonly #creations = new KeyedMutex();
   readonly #lengths = new Map<string, number>();
 

@@ -120,7 +120,7 @@ test("state of another branch is not visible until HEAD returns to it", async ()
   follower.close();
 });
 
-/** A log whose reads answer some milliseconds after they were done. */
+/** A log whose answers to reads come some milliseconds after the reads. */
 function slowLog(): EventLog {
   const { events } = store;
   let calls = 0;

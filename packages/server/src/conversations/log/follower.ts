@@ -67,7 +67,8 @@ export class LogFollower {
   #load(): Promise<void> {
     this.#isReady = false;
     const loaded = this.#readAll();
-    // It is for those who wait; without one, it stays unready.
+    // The failure is for callers that wait for the log; without a caller the follower stays
+    // unready.
     loaded.catch(() => {});
     return loaded;
   }
@@ -84,8 +85,8 @@ export class LogFollower {
   }
 
   /**
-   * Begins from the first record. The branch is read after the end of the log, so that it has all
-   * moves up to there.
+   * Begins from the first record. The branch is read after the end of the log, so that it contains
+   * all moves up to that end.
    */
   async #begin(): Promise<void> {
     Object.assign(this.state, emptyState());
@@ -111,7 +112,7 @@ export class LogFollower {
 
   #receive(records: readonly LogRecord[]): void {
     for (const record of records) {
-      // `#readAll` reads them.
+      // `#readAll` reads these records.
       this.#receivedSeq = record.seq;
       if (!this.#isReady || record.seq <= this.state.seq) continue;
       if (record.seq > this.state.seq + 1 || this.#movesHead(record)) this.#ready = this.#load();

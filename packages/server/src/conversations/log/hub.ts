@@ -6,7 +6,7 @@ import { LostFollowers } from "./lost-followers.ts";
 
 /** The followers of one conversation. */
 interface Channel {
-  /** Undefined until it is known. */
+  /** Sandbox of the conversation; undefined until the look-up has found it. */
   sandboxId: string | undefined;
   followers: Set<Follower>;
   unfollow: () => void;
@@ -47,8 +47,9 @@ export class Hub {
   }
 
   /**
-   * Ends the followers of conversations in sandboxes that another node has now, where their clients
-   * get the rest. Those whose sandbox is not known yet end too. Returns the conversations.
+   * Ends the followers of conversations in sandboxes that another node owns now; their clients get
+   * the rest from that node. Followers whose sandbox is not known yet end too. Returns the
+   * conversations.
    */
   leave(sandboxIds: ReadonlySet<string>): string[] {
     const left = [...this.#channels].filter(
@@ -100,7 +101,7 @@ export class Hub {
     this.#channels.set(conversationId, room);
     const noteSandbox = (sandboxId: string | undefined) => {
       room.sandboxId = sandboxId;
-      // It was released during the look-up.
+      // This node may have released the sandbox during the look-up.
       if (sandboxId && custody.isReleased(sandboxId) && this.#channels.get(conversationId) === room)
         this.#end(conversationId, room);
     };

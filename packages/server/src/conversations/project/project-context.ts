@@ -53,11 +53,12 @@ export class ProjectContexts {
 
   /** The context; an empty one when none is stored. */
   async get(id: string): Promise<ProjectContext> {
-    // Read in turn with the changes, so that what a change replaced is not remembered after it.
+    // Reads and changes run one after another, so that the cache does not keep what a change has
+    // replaced.
     return this.#cache.get(id) ?? (await this.#changes.run(id, () => this.#read(id)));
   }
 
-  /** Forgets what was read: another node has changed it since, or may. */
+  /** Forgets all cached contexts, because another node may have changed them. */
   forget(): void {
     this.#cache.clear();
   }
@@ -82,7 +83,7 @@ export class ProjectContexts {
     const cached = this.#cache.get(id);
     if (cached) return cached;
     const stored = (await this.#contexts.get(id))?.document as ProjectContext | null | undefined;
-    // An absent context is not cached: it may be stored together with a new conversation.
+    // The absence of a context is not cached: a new conversation may store its context.
     return stored ? this.#remember(id, stored) : emptyContext;
   }
 

@@ -22,7 +22,7 @@ export class ActiveRuns {
     return this.#custody.isHere(sandboxId);
   }
 
-  /** Whether the conversation goes on at another node. */
+  /** Whether another node continues the conversation. */
   isReleased({ sandboxId }: Pick<ConversationRow, "sandboxId">): boolean {
     return this.#custody.isReleased(sandboxId);
   }
@@ -35,17 +35,17 @@ export class ActiveRuns {
     return [...this.#runs];
   }
 
-  /** Whether it has a run, or one is about to begin. */
+  /** Whether the conversation has a run, or a run that is about to begin. */
   isAwake(conversationId: string): boolean {
     return this.#runs.has(conversationId) || this.#beginnings.has(conversationId);
   }
 
-  /** Whether its run is about to begin. */
+  /** Whether the run of the conversation is about to begin. */
   isBeginning(conversationId: string): boolean {
     return this.#beginnings.has(conversationId);
   }
 
-  /** Begins a run with `begin`, which must not be about to begin. */
+  /** Begins a run with `begin`. No run of the conversation may be about to begin. */
   begin(conversationId: string, begin: () => Promise<void>): Promise<void> {
     const beginning = begin().finally(() => this.#beginnings.delete(conversationId));
     this.#beginnings.set(conversationId, beginning);

@@ -40,7 +40,10 @@ export class Announcements {
   readonly #deps: AnnouncementsDeps;
   readonly #calls = new Map<string, RunCalls>();
   readonly #missed = new MissedEnds();
-  /** Keyed by conversation: frames are sent in the order of the calls, whatever they read first. */
+  /**
+   * Serialises the frames of a conversation: clients get them in the order of the calls, however
+   * long the reads of each call take.
+   */
   readonly #sends = new KeyedMutex();
   #closed = false;
 
@@ -104,7 +107,7 @@ export class Announcements {
     }
   }
 
-  /** Ends what waits for the clients of a conversation that another node continues. */
+  /** Drops the frames that wait for the clients of a conversation that another node continues. */
   forget(conversationId: string): void {
     const calls = this.#calls.get(conversationId);
     clearTimeout(calls?.timer);
@@ -154,7 +157,10 @@ export class Announcements {
     });
   }
 
-  /** Sends the fields that `read` gives; none when it fails, as the next frame has them. */
+  /**
+   * Sends the fields that `read` gives. Sends nothing when `read` fails, because the next frame has
+   * the same fields.
+   */
   #send(conversationId: string, read: () => Promise<Record<string, unknown>>): void {
     const { hub } = this.#deps;
     if (hub.followers(conversationId) === 0) return;
@@ -170,7 +176,7 @@ export class Announcements {
     this.#sends.run(conversationId, send).catch(() => {});
   }
 
-  /** Undefined after the deletion of the conversation. */
+  /** Reads the row of the conversation; undefined after its deletion. */
   async #getFullState(conversationId: string): Promise<Record<string, unknown> | undefined> {
     const { store, histories } = this.#deps;
     const row = await store.conversations.get(conversationId);

@@ -17,7 +17,10 @@ export interface ConversationUsageDeps {
 /** Adds what is used outside of a conversation's own run to its metrics. */
 export class ConversationUsage {
   readonly #deps: ConversationUsageDeps;
-  /** Keyed by conversation: each change and write begins with the metrics that the log has then. */
+  /**
+   * Serialises the changes and writes of a conversation, so that each begins with the metrics that
+   * the log has then.
+   */
   readonly #changes = new KeyedMutex();
 
   constructor(deps: ConversationUsageDeps) {
@@ -36,7 +39,7 @@ export class ConversationUsage {
     });
   }
 
-  /** Writes what the run that has ended did not write. Throws what `append` throws. */
+  /** Writes the usage that an ended run did not write. Throws what `append` throws. */
   async writePending(conversationId: string): Promise<void> {
     const { store, runs, histories, pending } = this.#deps;
     if (!pending.hasPending(conversationId)) return;
@@ -47,7 +50,7 @@ export class ConversationUsage {
     });
   }
 
-  /** Forgets what is not written of a conversation that another node continues. */
+  /** Forgets the unwritten usage of a conversation that another node continues. */
   forget(conversationId: string): void {
     this.#deps.pending.forget(conversationId);
   }

@@ -9,7 +9,7 @@ import type { RunProgress } from "./run-progress.ts";
 
 interface FullStateInput {
   row: ConversationRow;
-  /** The current run; undefined for a sleeping conversation, which is read from its row and log. */
+  /** The current run; undefined for a sleeping conversation, whose state is in its row and log. */
   run: { follower: LogFollower; progress: RunProgress | undefined } | undefined;
   events: EventLog;
   agents: AgentConfigResolver;
@@ -44,7 +44,7 @@ export async function fullState({
     state && row.head === null ? undefined : getLeafId(events, row),
     state ? undefined : newestUserMessage(events, row.id),
   ]);
-  // The state of a run changes during the reads, so it is looked at last.
+  // The state of the run is read last, because it changes during the other reads.
   const facts = state ? pickFacts(state) : rest.facts;
   const leaf = state && row.head === null ? state.leafEventId : storedLeaf;
   const lastUserMessage = state ? state.lastUserMessageId : storedMessage;

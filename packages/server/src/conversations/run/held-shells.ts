@@ -9,8 +9,8 @@ export function getHeldFolder(conversationId: string): string {
 }
 
 /**
- * Ends the shell of a deleted conversation, which may be one of an earlier server. A sandbox that
- * does not run is not woken for it: its next stop ends the shell. Never rejects.
+ * Ends the held shell of a deleted conversation; an earlier server may have opened it. Does not
+ * wake a sandbox for that: the next stop of the sandbox ends the shell. Never rejects.
  */
 export async function endConversationShell(
   sandboxes: Pick<Sandboxes, "get" | "running">,
@@ -20,6 +20,6 @@ export async function endConversationShell(
     if ((await sandboxes.get(userId, sandboxId))?.status !== "RUNNING") return;
     await endHeldShell(await sandboxes.running(sandboxId), getHeldFolder(id));
   } catch {
-    // The sandbox is being removed, with its processes.
+    // The failure does not matter when the sandbox and its processes are being removed.
   }
 }

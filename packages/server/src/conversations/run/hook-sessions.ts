@@ -44,7 +44,7 @@ export class HookSessions {
     });
   }
 
-  /** False when the session has begun already. */
+  /** Begins the session of a conversation. Returns false when the session has begun already. */
   #begin({ id, sandboxId }: Row): boolean {
     if (this.#sessions.has(id)) return false;
     this.#sessions.set(id, sandboxId);
@@ -131,7 +131,7 @@ interface LazyHooksDeps {
 
 /**
  * Uses known hooks from the session's start on, and loads others when they are first needed. When
- * loading fails, there are none.
+ * the load fails, the session has no hooks.
  */
 class LazyHooks implements Hooks {
   readonly #deps: LazyHooksDeps;

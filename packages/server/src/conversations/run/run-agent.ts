@@ -56,7 +56,7 @@ export class RunAgent {
     return this.#deps.agents.condenser(await this.#getRow());
   }
 
-  /** What the next step follows. */
+  /** Reads the rules that the next step follows. */
   async rules(): Promise<StepRules> {
     const { agents } = this.#deps;
     const row = await this.#getRow();

@@ -19,9 +19,12 @@ export interface RunLogDeps {
   store: Pick<Store, "conversations" | "events">;
   scheduler: TurnScheduler;
   hub: Hub;
-  /** Who appends; throws OwnershipLost when another node has the conversation. */
+  /**
+   * Returns the owner and epoch that appends carry. Throws OwnershipLost when another node owns the
+   * conversation.
+   */
   owner(): RunOwner | undefined;
-  /** Called when the store says that another node has it. */
+  /** The log calls this when the store says that another node owns the conversation. */
   onFenced(): void;
   /** Metrics of side calls by usage id, for the next stats record. */
   sideCallUsage: ReadonlyMap<string, UsageMetrics>;
@@ -36,7 +39,7 @@ export class RunLog {
   readonly #deps: RunLogDeps;
   readonly #id: string;
   readonly #deltas: DeltaBuffer;
-  /** Called when another node owns the conversation: the run must end. */
+  /** The log calls this when another node owns the conversation: the run must end. */
   onLost = () => {};
   /** The agent states that are being published. */
   #publishing: Promise<void> | undefined;
@@ -63,7 +66,7 @@ export class RunLog {
   }
 
   async append(records: readonly NewRecord[]): Promise<LogRecord[]> {
-    // No progress of a call follows its result.
+    // The progress of a call never follows its result.
     if (this.#publishing) await this.#publishing;
     this.#deltas.flush();
     const all = [...this.#unwrittenMetrics(records), ...records];
@@ -82,7 +85,10 @@ export class RunLog {
     }
   }
 
-  /** Who appends now. Throws OwnershipLost when another node may own the conversation. */
+  /**
+   * Returns the owner and epoch that appends carry now. Throws OwnershipLost when another node may
+   * own the conversation.
+   */
   requireOwner(): RunOwner | undefined {
     try {
       return this.#deps.owner();
@@ -117,7 +123,7 @@ export class RunLog {
     if (this.#deps.hub.followers(this.#id) === 0) return;
     const publishing = (this.#publishing ?? Promise.resolve())
       .then(() => this.#publishAgentState(change))
-      // The next one replaces it.
+      // The next state replaces one that failed.
       .catch(() => {})
       .then(() => {
         if (this.#publishing === publishing) this.#publishing = undefined;

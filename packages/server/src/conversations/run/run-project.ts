@@ -47,8 +47,8 @@ export class RunProject {
   }
 
   /**
-   * Stores the facts that clients see while the conversation sleeps. Throws OwnershipLost: another
-   * node may have stored newer ones.
+   * Stores the facts that clients see while the conversation sleeps. Throws OwnershipLost when
+   * another node owns the conversation, because that node may have stored newer facts.
    */
   async keepFacts(facts: FoldedFacts): Promise<void> {
     this.#deps.custody.requireOwner(this.#row.sandboxId);

@@ -16,7 +16,8 @@ test("conversations over the limit wait in order, separately for each user", () 
   expect(queue.next("ann")).toBeUndefined();
   queue.release("ann", "a");
   expect(queue.next("ann")).toBe("c");
-  // It has the slot already: a newcomer cannot take it before the run begins.
+  // The conversation has the slot already, so a newcomer cannot take the slot before the run
+  // begins.
   expect(queue.isWaiting("ann", "c")).toBe(false);
   expect(queue.acquire("ann", "newcomer")).toBe(false);
   queue.release("ann", "newcomer");

@@ -188,7 +188,7 @@ export class Run {
         break;
       }
       const spent = await budget.findSpent(state.stats);
-      // It may have been paused during the read.
+      // A user may have paused the run during the read.
       if (state.status !== "running") continue;
       if (spent) {
         await this.#deps.log.append(failure(spent.code, spent.detail));
@@ -232,7 +232,7 @@ export class Run {
   async #initialise(): Promise<void> {
     const { log, project, tools } = this.#deps;
     const prompt = await project.systemPrompt(await tools.toolset.tools);
-    // A first message brings its own.
+    // The first message may have brought its own system prompt.
     if (!this.follower.state.initialised) await log.append([listed(prompt)]);
   }
 
@@ -240,7 +240,7 @@ export class Run {
   async #rulesFor(action: Action): Promise<TextContent[]> {
     const known = this.#sentRules.union(this.follower.state.pathRules);
     const rules = await this.#deps.project.rulesFor(action, known);
-    // Another call may have sent some during the read.
+    // Another call may have sent some of the rules during the read.
     const unsent = rules.filter(({ text }) => !this.#sentRules.has(getRuleName(text)!));
     for (const { text } of unsent) this.#sentRules.add(getRuleName(text)!);
     return unsent;
@@ -385,7 +385,7 @@ export class Run {
       [...this.follower.state.openActions.values()].map((event) =>
         interruptedResult(event, { begun: this.#begun.has(event.id) }),
       );
-    // The run itself is fine and is tried again, or another node continues it.
+    // The run itself is sound: this server tries it again, or another node continues it.
     if (isPassing(error) || isMoved(error)) return false;
     if (cause === "interrupt") {
       await this.#deps.log.append([...settleOpen(), ...transition(this.follower.state.status, "interrupt")]);

@@ -14,7 +14,7 @@ const maxRestWaitMs = 10_000;
 /** Delay before a run that could not write its end is tried again, ms. */
 const retryMs = 5_000;
 
-/** How long the end of an aborted run is waited for before its node gives it up, ms. */
+/** How long a node waits for the end of an aborted run before it gives the run up, ms. */
 const maxAbortMs = 2_000;
 
 export interface RunnerDeps {
@@ -33,14 +33,14 @@ export type BeginRun = (approved: ReadonlySet<string>) => Run;
 export interface RunListener {
   /** The conversation waits for its turn, or its turn has come. */
   onTurn(conversationId: string): void;
-  /** The last of several runs has ended. */
+  /** The runner calls this when the last of several runs has ended. */
   onRest(conversationId: string): void;
 }
 
 /** Wakes conversations, waits for them and ends their runs. */
 export class Runner {
   readonly #deps: RunnerDeps;
-  /** Of conversations that are woken later. */
+  /** Timers of conversations that are woken later. */
   readonly #timers = new Map<string, NodeJS.Timeout>();
   /** Ids of the approved open actions for the next run, by conversation. */
   readonly #approved = new Map<string, ReadonlySet<string>>();
@@ -102,7 +102,8 @@ export class Runner {
     const { runs, workspaces } = this.#deps;
     if (runs.isBeginning(conversationId)) {
       await runs.begun(conversationId);
-      // The earlier call may have found that there is nothing to do, before there was.
+      // The earlier call read the conversation before the new record was stored, so it may have
+      // begun no run.
       if (!runs.get(conversationId)) await this.wake(conversationId);
       return;
     }
@@ -114,7 +115,10 @@ export class Runner {
     if (current.follower.state.openActions.size > 0) void workspace?.sandbox().catch(() => {});
   }
 
-  /** Never rejects: what it cannot read or begin now is tried again later. */
+  /**
+   * Reads the conversation and begins its run. Never rejects: it tries again later when a read or
+   * the run fails.
+   */
   async #begin(id: string): Promise<void> {
     const { store, runs } = this.#deps;
     let row: ConversationRow | undefined;
@@ -149,7 +153,7 @@ export class Runner {
     const isForSummary = this.#condensations.has(id);
     const ending = run.done
       .then((complete) => {
-        // The ending run has not read a request that was appended last.
+        // A run that is ending has not read a request that was appended last.
         const wantsSummary = !isForSummary && run.follower.view.condensationRequested;
         return this.#onEnded(row, complete, wantsSummary, run);
       })
@@ -158,7 +162,7 @@ export class Runner {
     this.#endings.set(run, ending);
   }
 
-  /** Another node runs the conversation. */
+  /** Forgets the conversation here, because another node runs it. */
   #forget(row: Pick<ConversationRow, "id" | "userId">): void {
     const { id } = row;
     clearTimeout(this.#timers.get(id));
@@ -168,7 +172,7 @@ export class Runner {
     this.#resolveCondensations(id, makeMoved());
   }
 
-  /** Whoever stopped the conversation before it waited did not find it in the queue. */
+  /** A caller that stopped the conversation before it waited did not find it in the queue. */
   async #leaveIfStopped(row: ConversationRow): Promise<void> {
     const { id } = row;
     const approved = this.#approved.get(id);
@@ -301,7 +305,7 @@ export class Runner {
     const asksForRun = current?.summary.executionStatus === "running";
     if (continuesForSummary || (complete && asksForRun)) await this.wake(id);
     else if (!runs.isAwake(id) && !runs.isWaiting(row)) {
-      // Its end could not be written, for example because the disk is full.
+      // The end of the run could not be written, for example because the disk is full.
       if (asksForRun && !run.isStuck) this.#wakeLater(id);
       listener.onRest(id);
     }
@@ -335,7 +339,8 @@ export class Runner {
   /** Starts the next waiting conversations, except those that were stopped meanwhile. */
   async #wakeNext(userId: string): Promise<void> {
     const { runs, listener } = this.#deps;
-    // Each has a slot before anything is read, so that no later one takes it.
+    // Each conversation gets its slot before the first read, so that no later conversation takes
+    // the slot.
     for (let id = runs.nextWaiting(userId); id !== undefined; id = runs.nextWaiting(userId)) {
       const approved = this.#approved.get(id);
       const asksForRun = await this.#isRunning(id).catch(() => true);

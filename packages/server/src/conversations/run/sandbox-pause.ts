@@ -25,7 +25,7 @@ export function handleSandboxPauses(deps: SandboxPauseDeps): () => void {
       if (!isPaused || change.statusDetail !== null) workspace.pauseGate.open();
       else if (isAwake) workspace.pauseGate.close();
     }
-    // Without their rows, the gates of their runs still keep the sandbox paused.
+    // When the rows cannot be read, the gates of the runs still keep the sandbox paused.
     if (isPaused) pauseConversations(deps, change.id).catch(() => {});
   });
 }

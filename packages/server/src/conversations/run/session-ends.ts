@@ -39,8 +39,8 @@ export class SessionEnds {
   }
 
   /**
-   * Ends the sessions in sandboxes that go to another node; `lost`: without their hooks, because
-   * that node may be at work there. Never rejects.
+   * Ends the sessions in sandboxes that go to another node. `lost`: the hooks do not run, because
+   * that node may be at work in the sandboxes. Never rejects.
    */
   async leave(sandboxIds: ReadonlySet<string>, lost: boolean): Promise<void> {
     const { hooks } = this.#deps;

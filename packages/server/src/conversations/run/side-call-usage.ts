@@ -22,7 +22,10 @@ export class SideCallUsage {
     return (this.#pending.get(conversationId)?.size ?? 0) > 0;
   }
 
-  /** Forgets what is pending: the metrics are from before another node had the conversation. */
+  /**
+   * Forgets the pending usage, whose metrics are older than the other node's ownership of the
+   * conversation.
+   */
   forget(conversationId: string): void {
     this.#pending.delete(conversationId);
   }

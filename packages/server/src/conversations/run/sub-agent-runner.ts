@@ -107,13 +107,13 @@ export class SubAgentRunner implements ToolSource {
     try {
       return await turn.waitForResult(() => this.#sendTask(begun, action, actionId));
     } catch (error) {
-      // The run is about to be aborted, and the next node repeats the call.
+      // The run is about to be aborted, and the next owner repeats the call.
       if (isMoved(error)) await abortable(new Promise<never>(() => {}), signal);
       throw error;
     } finally {
       turns.delete(turn);
       if (turns.size === 0) this.#turns.delete(parentId);
-      // What cannot be reported now, the next run reports.
+      // The next run reports what this one cannot report.
       await this.#reportMetricsOf(parentId, begun.id).catch(() => {});
     }
   }

@@ -41,7 +41,7 @@ export class SubAgentTurn {
   #sent = false;
   /** The looks at both conversations, one after the other. */
   #looks: Promise<void> = Promise.resolve();
-  /** A look waits for the one before. */
+  /** True while a look waits for an earlier look. */
   #looksAgain = false;
   /** The sub-agent was paused with its parent and continues with it. */
   #pausedWithParent = false;
@@ -128,7 +128,7 @@ export class SubAgentTurn {
   /** The parent waits for the user while its sub-agent does. */
   async #askForParent(): Promise<void> {
     const question = await this.#makeQuestion();
-    // Read last, because the status may have changed during the other reads.
+    // The status is read last, because it may have changed during the other reads.
     const [parent, child] = await this.#getBoth();
     if (!parent || this.#signal.aborted || !isWaiting(child)) return;
     const { executionStatus } = parent.summary;
@@ -216,7 +216,7 @@ export class SubAgentTurn {
     };
   }
 
-  /** Newest first. */
+  /** Reads the last events of the sub-agent, newest first. */
   async #recentEvents(): Promise<Event[]> {
     const query = { descending: true, limit: maxRecentEvents };
     const { items } = await this.#deps.store.events.search(this.childId, query);

@@ -12,9 +12,9 @@ interface UncleanEndsDeps {
 }
 
 /**
- * Counts an end of the server for its running conversations; `ids`: of one of several servers,
- * which ran these. Returns the ids of those that were running at too many ends in a row: their next
- * step may be what ends the server.
+ * Counts an unclean end of the server for its running conversations; `ids` names the conversations
+ * that an ended node ran. Returns the ids of conversations that were running at too many unclean
+ * ends in a row, because their next step may end the server again.
  */
 export async function findSuspects(
   { conversations }: Pick<Store, "conversations">,

@@ -29,7 +29,7 @@ export interface WorkspaceDeps {
   isAwake(): boolean;
   /** The author of commits in a created repository. */
   identity(): Promise<GitIdentity>;
-  /** Number of this server's ownership of the sandbox. Throws OwnershipLost. */
+  /** Returns the epoch of this server's ownership of the sandbox. Throws OwnershipLost. */
   epoch(): number;
 }
 
@@ -49,9 +49,12 @@ export class ConversationWorkspace {
   #blocked: Promise<void> | undefined;
   #prepared: { incarnation: string; done: Promise<void> } | undefined;
   #terminal: { incarnation: string; terminal: Terminal } | undefined;
-  /** The end of the last terminal, whose folder in the sandbox the next one uses. */
+  /** The end of the last terminal; the next terminal uses the same folder in the sandbox. */
   #closing: Promise<void> | undefined;
-  /** A shell that an earlier server has left lacks new secrets, or is in a replaced folder. */
+  /**
+   * True when the shell that an earlier server has left lacks new secrets, or is in a replaced
+   * folder.
+   */
   #isShellOutdated = false;
   #browser: { incarnation: string; browser: Browser } | undefined;
 
@@ -85,8 +88,8 @@ export class ConversationWorkspace {
   }
 
   /**
-   * The sandbox for a run, which must not wake a sandbox that was just paused. It refuses commands
-   * once another owner of the conversation has run some.
+   * The sandbox of a run. A run must not wake a sandbox that was just paused. The sandbox refuses
+   * commands of this owner once an owner with a higher epoch has run one.
    */
   async runSandbox(): Promise<Sandbox> {
     const sandbox = await this.sandbox(() => this.pauseGate.wait());
@@ -122,7 +125,7 @@ export class ConversationWorkspace {
       const terminal = await this.terminal();
       await terminal.prepare(signal);
     } catch {
-      // The first command opens it again.
+      // The first command opens the shell again.
     }
   }
 

@@ -14,10 +14,7 @@ export interface WorkspacesDeps {
   settings: Settings;
   /** Whether a run continues or waits for a slot. */
   isAwake(row: Pick<ConversationRow, "id" | "userId">): boolean;
-  /**
-   * Number of this server's ownership of a sandbox, which grows with each owner. Throws
-   * OwnershipLost.
-   */
+  /** Returns the epoch of this server's ownership of a sandbox. Throws OwnershipLost. */
   epoch(sandboxId: string): number;
   /** Drops other in-memory state of a conversation that is unloaded or removed. */
   onUnload(conversationId: string): void;
@@ -76,7 +73,7 @@ export class Workspaces {
     return [...this.#loaded.values()].flatMap(({ row }) => (sandboxIds.has(row.sandboxId) ? [row] : []));
   }
 
-  /** Releases the workspaces of sandboxes, which another node continues to use. */
+  /** Releases the workspaces of sandboxes that another node uses from now on. */
   leave(sandboxIds: ReadonlySet<string>): void {
     for (const { id } of this.rowsIn(sandboxIds)) this.#unload(id);
   }

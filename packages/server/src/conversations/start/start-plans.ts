@@ -22,13 +22,13 @@ export interface Start {
   ownsSandbox: boolean;
   /** Ends that an existing sandbox is kept until the conversation is stored. */
   leave: () => void;
-  /** Aborted at shutdown and when the sandbox goes to another node. */
+  /** This signal is aborted at shutdown and when the sandbox goes to another node. */
   signal: AbortSignal;
   /** Throws OwnershipLost when another node has taken the start, which has no sandbox yet. */
   requireOwner(): Promise<void>;
 }
 
-/** What ends a start that another node continues. */
+/** The error that ends a start that another node continues. */
 export type StartControl = Pick<Start, "signal" | "requireOwner">;
 
 const noop = () => {};
@@ -67,7 +67,7 @@ export class StartPlans {
       try {
         return { sandboxId, leave: await joins.join(plan.conversation.userId, sandboxId) };
       } catch (error) {
-        // It was removed since it was found.
+        // The sandbox was removed after it was found.
         if (!(error instanceof PlatformError && error.code === "SandboxNotFound")) throw error;
       }
     }

@@ -45,7 +45,7 @@ export class StartPreparation {
     } catch (error) {
       // The next process resumes the start.
       signal.throwIfAborted();
-      // A start waits for a store that is away, and goes on with what it has.
+      // A start waits for a store that is away, and then goes on from where it was.
       if (!isPassing(error)) await failures.end(start, error);
       throw error;
     } finally {

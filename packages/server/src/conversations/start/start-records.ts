@@ -46,7 +46,8 @@ export class StartRecords {
       const values = request.secrets ?? {};
       if (Object.keys(values).length > 0 || scope)
         await secrets.putConversation({ userId, conversationId, sandboxId }, values, scope ? { scope } : {});
-      // The same is true of callbacks.
+      // Callbacks are stored first too; the store removes callbacks without a task when it is
+      // opened.
       await callbacks.register(userId, conversationId, request.processors ?? []);
       await store.startTasks.create(row, owner);
     } catch (error) {
@@ -61,7 +62,10 @@ export class StartRecords {
     return this.#deps.store.startTasks.listOpen(scope);
   }
 
-  /** Open tasks without a sandbox that this node has now; their nodes have ended. */
+  /**
+   * Makes this node the owner of open tasks that have no sandbox and whose node has ended. Returns
+   * all such tasks of this node.
+   */
   claim(owner: string): Promise<StartTaskRow[]> {
     return this.#deps.store.startTasks.claim(owner);
   }

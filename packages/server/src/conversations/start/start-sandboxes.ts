@@ -25,8 +25,8 @@ export class StartSandboxes {
   }
 
   /**
-   * Chooses the spec of the sandbox, with access to the hosts of repository and plugins. The
-   * returned function creates it, and begins to write without a read before it.
+   * Chooses the spec of the sandbox, with access to the hosts of the repository and the plugins.
+   * The returned function creates the sandbox; it begins with the write, and no read comes before.
    */
   async prepare(
     start: Start,

@@ -62,7 +62,7 @@ export class StartSteps {
       // The next process, or another node, resumes the start.
       start.signal.throwIfAborted();
       if (!isPassing(error)) await start.requireOwner();
-      // A start waits for a store that is away, and goes on with what it has.
+      // A start waits for a store that is away, and then goes on from where it was.
       if (!isPassing(error)) await failures.discard(start, error);
       throw error;
     }

@@ -30,7 +30,7 @@ export interface ConversationStarterDeps {
 export class ConversationStarter {
   readonly #deps: ConversationStarterDeps;
   readonly #closing = new AbortController();
-  /** The active starts, with their tasks. */
+  /** The active starts: the promise of each end, with the task. */
   readonly #active = new Map<Promise<void>, StartTaskRow>();
   /** Conversations that are being started and may not be stored yet. */
   readonly #starting = new Set<string>();
@@ -63,7 +63,7 @@ export class ConversationStarter {
     const { records } = this.#deps;
     records.check(request);
     const conversationId = parseOrCreateId(request.conversation_id, "conversation_id");
-    // Before anything is read: two starts must not both find the id free.
+    // This happens before the first read, because two starts must not both find the id free.
     if (this.#starting.has(conversationId))
       throw new PlatformError("ConversationIdTaken", { id: hexId(conversationId) });
     this.#starting.add(conversationId);
@@ -75,7 +75,7 @@ export class ConversationStarter {
     }
   }
 
-  /** Starts a conversation with an id that no other start has. */
+  /** Starts a conversation whose id no other start has. */
   async #startAs(
     conversationId: string,
     userId: string,

@@ -6,7 +6,7 @@ type Change = Parameters<StartTaskStore["update"]>[1];
 interface Follower {
   rows: StartTaskRow[];
   wake: () => void;
-  /** Another node continues the task. */
+  /** The feed calls this when another node continues the task. */
   isOver?: boolean;
 }
 
