@@ -33,7 +33,7 @@ export const storeErrors = {
   StorageBusy: {
     DatabaseLocked: "Another program has locked the database: nothing was stored; try again.",
     DatabaseSlow: "The database did not answer in time: nothing was stored; try again.",
-    RowContended: "Others change the same data all the time: nothing was stored; try again.",
+    RowContended: "Other requests change the same data all the time: nothing was stored; try again.",
   },
   DatabaseUnavailable: {
     DatabaseDown: "The database cannot be reached: try again in a moment.",

@@ -41,7 +41,7 @@ export interface CallbackStore {
   listByConversation(conversationId: string): Promise<CallbackRow[]>;
   /** Active callbacks of a conversation: id and cursor. */
   listActive(conversationId: string): Promise<{ id: string; nextSeq: number }[]>;
-  /** Active callbacks with undelivered records. Default: of all sandboxes. */
+  /** Lists the active callbacks with undelivered records, by default those of all sandboxes. */
   listPending(scope?: SandboxScope): Promise<{ id: string; conversationId: string }[]>;
   /** Updates a callback if it still exists. */
   update(id: string, change: CallbackChange): Promise<void>;

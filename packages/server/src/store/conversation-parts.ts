@@ -17,8 +17,8 @@ export interface PendingMessageStore {
   /** Oldest first. */
   listByConversation(conversationId: string): Promise<PendingMessageRow[]>;
   /**
-   * Ids of conversations with pending messages. Default: also of those that do not exist yet;
-   * otherwise of those in the sandboxes.
+   * Lists the ids of conversations with pending messages: those in the sandboxes; by default all,
+   * also conversations that do not exist yet.
    */
   listConversations(scope?: SandboxScope): Promise<string[]>;
   removeByConversation(conversationId: string): Promise<void>;
@@ -62,9 +62,9 @@ export interface AgentDocument {
 /** Secrets of conversations, encrypted; removed with the conversation. */
 export interface ConversationSecretStore {
   /**
-   * Stores the row that `change` makes of the current one; undefined: nothing. `change` is called
-   * again when another process has changed the row meanwhile. Throws StorageBusy when others always
-   * come first.
+   * Stores the row that `change` makes of the current one; stores nothing when `change` returns
+   * undefined. Calls `change` again when another process has changed the row meanwhile. Throws
+   * StorageBusy when other processes change the row at every attempt.
    */
   change(
     conversationId: string,

@@ -176,7 +176,7 @@ export type NewConversation = Omit<ConversationRow, "updatedAt" | "summary" | "h
   message?: Pick<PendingMessageRow, "id" | "content">;
 };
 
-/** How a copied log goes on. */
+/** How a copied log continues. */
 export interface CopiedLog {
   /** Id of the last event if further events name their parents, else null. */
   head: string | null;
@@ -223,7 +223,10 @@ export interface ConversationStore {
     id: string,
     options?: { endsStart?: string | undefined; sandboxId?: string | undefined },
   ): Promise<boolean>;
-  /** Conversations with the status `running`, which a restart resumes; default: all of them. */
+  /**
+   * Lists conversations with the status `running`, which a restart resumes; by default those of all
+   * sandboxes.
+   */
   listRunning(scope?: SandboxScope): Promise<ConversationRow[]>;
   /**
    * Counts, when a server begins to run conversations, an unclean end for each one that is
@@ -231,9 +234,12 @@ export interface ConversationStore {
    * takes its one back, and a user message or another status resets the count.
    */
   countUncleanEnds(ids?: readonly string[]): Promise<Map<string, number>>;
-  /** Takes back, at a clean end, what the next server counts; default: for all sandboxes. */
+  /**
+   * Takes back, at a clean end, the unclean end that the next server counts; by default for all
+   * sandboxes.
+   */
   markCleanEnd(scope?: SandboxScope): Promise<void>;
-  /** Conversations whose goal is `running`. Default: of all sandboxes. */
+  /** Lists conversations whose goal is `running`, by default those of all sandboxes. */
   listWithGoal(scope?: SandboxScope): Promise<ConversationRow[]>;
   listBySandbox(sandboxId: string): Promise<ConversationRow[]>;
 }

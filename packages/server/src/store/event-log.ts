@@ -38,7 +38,7 @@ export interface EventLog {
   lastSeq(conversationId: string): Promise<number>;
   /** Calls the listener for every record that becomes durable from now on; returns unsubscribe. */
   follow(conversationId: string, listener: (records: readonly LogRecord[]) => void): () => void;
-  /** Like `follow`, for the records that this process appends to any conversation. */
+  /** Follows the records that this process appends to any conversation. */
   followAll(listener: (conversationId: string, records: readonly LogRecord[]) => void): () => void;
 }
 
@@ -55,17 +55,17 @@ export interface AppendOptions {
    */
   navigate?: string | null;
   /**
-   * The append is of a run: it needs the ownership of its conversation. Throws OwnershipLost. A
-   * store of one process ignores it.
+   * Owner and epoch of an append that a run makes; the append throws OwnershipLost when they do not
+   * own the conversation. A store of one process ignores this field.
    */
   owner?: RunOwner | undefined;
 }
 
-/** Who runs a conversation. */
+/** The node that runs a conversation, and its epoch. */
 export interface RunOwner {
   /** Incarnation of the node. */
   node: string;
-  /** Number of the ownership; it grows with each new owner. */
+  /** Epoch of the ownership; it grows with each new owner. */
   epoch: number;
 }
 

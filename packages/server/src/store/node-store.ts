@@ -1,66 +1,77 @@
 /** A node: one server process of an installation. */
 export interface NodeRow {
-  /** Random id of a process; after a lease that has expired it gets another one. */
+  /**
+   * Incarnation: the random id of a process, which gets another one after its lease has expired.
+   */
   incarnation: string;
   /** Address at which other nodes reach it, without a trailing slash. */
   url: string;
-  /** The place whose sandboxes it can run; null: only those that every node can run. */
+  /**
+   * The place whose sandboxes the node can run; null: it can run only sandboxes without a place.
+   */
   place: string | null;
   /** Version of the platform. */
   version: string;
-  /** It hands its sandboxes over and takes no further ones. */
+  /** True when the node drains: it releases its sandboxes and claims no further ones. */
   isDraining: boolean;
 }
 
-/** Who owns a sandbox. */
+/** The owner and the place of a sandbox. */
 export interface SandboxOwner {
-  /** The node, if it has one and its lease has not expired. */
+  /** The owner; undefined when the sandbox has no owner, or the owner's lease has expired. */
   node: NodeRow | undefined;
-  /** Where its files are; null: every node can run it. */
+  /** The place of the sandbox; null: every node can run it. */
   place: string | null;
 }
 
 /** A sandbox that a node has begun to own. */
 export interface ClaimedSandbox {
   id: string;
-  /** Number of this ownership; each one is higher than those before it. */
+  /** Epoch of this ownership, higher than all earlier epochs of the sandbox. */
   epoch: number;
-  /** It was at another place, whose machine is gone: its processes and files are lost. */
+  /**
+   * True when the sandbox was at another place, whose machine is gone: its processes and files are
+   * lost.
+   */
   isMoved: boolean;
 }
 
 export interface ClaimRequest {
   incarnation: string;
   /**
-   * `active`: sandboxes that run or start, or in whose conversations something runs; `resting`: the
-   * others; else those of these ids.
+   * `active` means sandboxes that run or start, or in whose conversations something runs; `resting`
+   * means the others; a list means the sandboxes with these ids.
    */
   which: "active" | "resting" | readonly string[];
   /**
-   * The sandboxes that the node knows to be its own. Others of which the database says so are
-   * claimed again: the answer to their first claim was lost. Undefined: there are none of these.
+   * The sandboxes that the node knows as its own. The node claims other sandboxes of which the
+   * database says that it owns them again, because the answer to their first claim was lost.
+   * Undefined: no answer was lost.
    */
   known?: readonly string[] | undefined;
   limit: number;
   /**
-   * How long no node of a sandbox's place must have been there, while the claiming node was, before
-   * that may take the sandbox without its files, ms.
+   * A node of another place claims a sandbox without its files when no node of the sandbox's place
+   * has been alive for this long, and the claiming node has been alive for as long, ms.
    */
   lostAfterMs: number;
 }
 
 /**
- * The nodes of an installation, and which of them owns each sandbox with its conversations. All
- * times are those of the database, so that the clocks of the nodes do not matter.
+ * The nodes of an installation, and the owner of each sandbox with its conversations. All times
+ * come from the clock of the database, so the clocks of the nodes do not matter.
  */
 export interface NodeStore {
   /** Random id (a UUID) of the installation. */
   readonly installation: string;
   /** Adds a node whose lease lasts `leaseMs`. */
   join(node: NodeRow, leaseMs: number): Promise<void>;
-  /** Extends a lease that has not expired. False: it has, and another node may own what it had. */
+  /**
+   * Extends a lease that has not expired. Returns false when the lease has expired: other nodes may
+   * own the node's sandboxes.
+   */
   renew(node: Pick<NodeRow, "incarnation" | "isDraining">, leaseMs: number): Promise<boolean>;
-  /** Removes a node; its sandboxes have no owner any more. */
+  /** Ends the lease of a node, so that its sandboxes have no owner. */
   leave(incarnation: string): Promise<void>;
   /** The nodes whose lease has not expired, oldest first. */
   list(): Promise<NodeRow[]>;
@@ -71,6 +82,6 @@ export interface NodeStore {
   claim(request: ClaimRequest): Promise<ClaimedSandbox[]>;
   /** Ends the ownership of sandboxes that the node owns. */
   release(incarnation: string, ids: readonly string[]): Promise<void>;
-  /** Undefined when there is no such sandbox. */
+  /** Finds the owner and the place of a sandbox; undefined when there is no such sandbox. */
   findOwner(sandboxId: string): Promise<SandboxOwner | undefined>;
 }

@@ -7,13 +7,16 @@ import type { Vault } from "./vault.ts";
 export interface OpenStoreOptions {
   vault: Vault;
   scheduler: EventLoopScheduler;
-  /** Called with what no log or answer may show, before the database is asked. */
+  /**
+   * This function gets the secret texts that no log or answer may show, before the first connection
+   * to the database.
+   */
   onSecret(text: string): void;
 }
 
 /**
- * Opens the store of a server: in the PostgreSQL database of its configuration, else in the data
- * folder. Throws ConfigInvalid when it cannot be used.
+ * Opens the store of a server: the PostgreSQL database that the configuration names, else SQLite in
+ * the data folder. Throws ConfigInvalid when the store cannot be used.
  */
 export async function openStore(
   { database, dataDir, storageQuotas: quotas }: Pick<Config, "database" | "dataDir" | "storageQuotas">,

@@ -24,16 +24,20 @@ export interface StartTaskFilter {
 
 export interface StartTaskStore {
   /**
-   * Creates a task; `owner`: incarnation of its node, if there are several. Throws TooManyRequests
-   * when too many tasks of the user are not over.
+   * Creates a task. `owner` is the incarnation of its node, where there are several nodes. Throws
+   * TooManyRequests when too many tasks of the user are not over.
    */
   create(row: StartTaskRow, owner?: string): Promise<void>;
   /**
    * Makes a node the owner of open tasks that have no sandbox yet and whose owner has ended.
-   * Returns all such tasks of the node. A store of one process has none.
+   * Returns all open tasks without a sandbox that the node owns. A store of one process returns
+   * none.
    */
   claim(owner: string): Promise<StartTaskRow[]>;
-  /** Whether a node owns a task; it matters until the task has a sandbox, which has an owner. */
+  /**
+   * Whether a node owns a task. Callers ask until the task has a sandbox, because a sandbox has an
+   * owner itself.
+   */
   isOwner(id: string, owner: string): Promise<boolean>;
   /** Updates a task unless it is READY or ERROR; returns the task. */
   update(
@@ -46,6 +50,6 @@ export interface StartTaskStore {
     page: PageRequest & { sort: "CREATED_AT" | "CREATED_AT_DESC" | "UPDATED_AT" | "UPDATED_AT_DESC" },
   ): Promise<PageResult<StartTaskRow>>;
   count(filter: StartTaskFilter): Promise<number>;
-  /** Tasks that are neither READY nor ERROR. Default: of all sandboxes. */
+  /** Lists the tasks that are neither READY nor ERROR, by default those of all sandboxes. */
   listOpen(scope?: SandboxScope): Promise<StartTaskRow[]>;
 }

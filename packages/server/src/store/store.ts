@@ -37,9 +37,9 @@ export interface Store {
   readonly spending: SpendingStore;
   readonly callbacks: CallbackStore;
   readonly behaviours: BehaviourStore;
-  /** Undefined: the engine does not share blobs yet. */
+  /** References to shared blobs; undefined: the engine does not share blobs yet. */
   readonly blobs: BlobReferenceStore;
-  /** Only in a store that several servers may share. */
+  /** The nodes; undefined in a store that only one server may use. */
   readonly nodes?: NodeStore;
   /** Increases before the promise of a write resolves; a key for caches. */
   version(): number;

@@ -4,9 +4,9 @@ export type StoredDocument = Record<string, unknown>;
 export interface DocumentStore {
   get(userId: string): Promise<StoredDocument | undefined>;
   /**
-   * Stores the document that `change` makes of the current one. `change` is called again when
-   * another process has changed the document meanwhile; what it throws stores nothing. Throws
-   * StorageBusy when others always come first.
+   * Stores the document that `change` makes of the current one. Calls `change` again when another
+   * process has changed the document meanwhile; when `change` throws, the store keeps the current
+   * document. Throws StorageBusy when other processes change the document at every attempt.
    */
   change(userId: string, change: (document: StoredDocument | undefined) => StoredDocument): Promise<void>;
 }
@@ -25,8 +25,8 @@ export interface ApiKeyRow {
 
 export interface ApiKeyStore {
   /**
-   * Stores a hash of the key. Replaces a key with the same name. With `max`, the name must be new,
-   * else it throws KeyExists, and the user may have so many keys, else it throws TooManyKeys.
+   * Stores a hash of the key, and replaces a key with the same name. With `max`, throws KeyExists
+   * when the name is not new, and TooManyKeys when the user has `max` keys already.
    */
   create(
     row: Pick<ApiKeyRow, "userId" | "name"> & Partial<Pick<ApiKeyRow, "expiresAt" | "readOnly">>,

@@ -1,13 +1,16 @@
 import { createHash, type Hash } from "node:crypto";
 
-/** Rows of a table, as a number and a digest for each group of rows that follow each other. */
+/** The number of a table's rows, and a digest for each group of consecutive rows. */
 export interface TableDigest {
   rows: number;
-  /** Digests by the first column of the rows for the log of events, else one by an empty text. */
+  /**
+   * For the log of events, digests by the first column of the rows; for other tables, one digest
+   * under an empty text.
+   */
   groups: ReadonlyMap<string, string>;
 }
 
-/** Adds up the digest of a table, row by row in the order of its key. */
+/** Computes the digest of a table from its rows in the order of the key. */
 export class DigestSum {
   readonly #isGrouped: boolean;
   readonly #groups = new Map<string, string>();
@@ -15,7 +18,7 @@ export class DigestSum {
   #group: string | undefined;
   #hash: Hash | undefined;
 
-  /** `isGrouped`: the rows of each value of the first column have a digest of their own. */
+  /** `isGrouped`: the rows with the same first column get a digest of their own. */
   constructor(isGrouped: boolean) {
     this.#isGrouped = isGrouped;
   }
@@ -45,7 +48,7 @@ export class DigestSum {
   }
 }
 
-/** Groups whose digests differ, or that only one side has. */
+/** Returns the groups whose digests differ, or that only one side has. */
 export function differingGroups(one: TableDigest, other: TableDigest): string[] {
   const names = new Set([...one.groups.keys(), ...other.groups.keys()]);
   return [...names].filter((name) => one.groups.get(name) !== other.groups.get(name));

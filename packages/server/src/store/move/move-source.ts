@@ -4,9 +4,9 @@ import { toRowText, type Value } from "./row-text.ts";
 
 /** A row of a table in the text format of COPY. */
 export interface MovedRow {
-  /** What is sent. */
+  /** The text that the copy sends. */
   text: Buffer;
-  /** What is compared: the same, with exact doubles. */
+  /** The text that the comparison uses: the same text with exact doubles. */
   compared: Buffer;
 }
 

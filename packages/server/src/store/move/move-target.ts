@@ -9,13 +9,13 @@ import type { Vault } from "../vault.ts";
 import { DigestSum, type TableDigest } from "./digest.ts";
 import { type MovedTable, movedTables } from "./moved-tables.ts";
 
-/** How long another command or a starting server is waited for, ms. */
+/** How long a move waits for another command or a starting server, ms. */
 const patienceMs = 15_000;
 const lookMs = 200;
 
 const tableNames = movedTables.map(({ name }) => name);
 
-/** The database that gets the tables, in one transaction that begins with `begin`. */
+/** The database that gets the tables. `begin` begins the one transaction of the copy. */
 export class MoveTarget {
   readonly #client: pg.Client;
   readonly #address: string;
@@ -26,9 +26,9 @@ export class MoveTarget {
   }
 
   /**
-   * What a database without a server has: `new` without tables, `empty` with empty tables, else
-   * `used`. It changes nothing. Throws ConfigInvalid when it has tables of another program or a
-   * server works on it.
+   * Says what a database contains: `new` has no tables, `empty` has empty tables, `used` has rows.
+   * Changes nothing. Throws ConfigInvalid when the database has tables of another program, or when
+   * a server works on it.
    */
   async look(): Promise<"new" | "empty" | "used"> {
     const { rows } = await this.#client.query<{ name: string }>(
@@ -54,7 +54,8 @@ export class MoveTarget {
   async begin(vault: Vault): Promise<"empty" | "used"> {
     await this.#lock();
     await migrate(this.#client, this.#address);
-    // A large table takes longer than a statement of a server may; `migrate` has reset the limit.
+    // A large table takes longer than the time limit of a server's statements. `migrate` has set
+    // that limit, so it is removed after `migrate`.
     for (const setting of ["statement_timeout", "idle_in_transaction_session_timeout"])
       await this.#client.query(`SET ${setting} = 0`);
     await this.#client.query("BEGIN");
@@ -94,7 +95,7 @@ export class MoveTarget {
     return sum.end();
   }
 
-  /** Makes everything visible at once. */
+  /** Commits the transaction, which makes all rows visible at once. */
   async commit(): Promise<void> {
     await this.#client.query("COMMIT");
     // The first queries need to know how large the tables are.
@@ -108,7 +109,7 @@ export class MoveTarget {
     return found.rows[0]!.found;
   }
 
-  /** The lock of servers that start; it ends with the connection. */
+  /** Takes the lock of servers that start; the lock ends with the connection. */
   async #lock(): Promise<void> {
     const deadline = performance.now() + patienceMs;
     for (;;) {

@@ -8,13 +8,13 @@ import type { MoveSource } from "./move-source.ts";
 import { MoveTarget } from "./move-target.ts";
 import { type MovedTable, movedTables } from "./moved-tables.ts";
 
-/** Size of what is sent at once, bytes. */
+/** Size of a chunk of rows that the copy sends, bytes. */
 const chunkBytes = 64 * 1024;
 
-/** Names of differing logs that a message shows. */
+/** Most names of differing logs that a message shows. */
 const maxShown = 3;
 
-/** How far a move is, for each row of each table. */
+/** Progress of a move: the step, the table, and how many of the table's rows are done. */
 export interface MoveProgress {
   step: "copy" | "compare";
   table: string;
@@ -26,17 +26,17 @@ export interface MoveParts {
   /** `postgres://user:password@host/database`. */
   url: string;
   source: MoveSource;
-  /** Must have the key that the data was encrypted with. */
+  /** The vault must have the key that encrypted the data. */
   vault: Vault;
   onProgress(progress: MoveProgress): void;
 }
 
 export interface MoveResult {
-  /** The database had the same data before. */
+  /** True when the database had the same data before the move. */
   wasThere: boolean;
-  /** Rows by table. */
+  /** Number of rows by table. */
   rows: ReadonlyMap<string, number>;
-  /** Logs of conversations that were compared one by one. */
+  /** Number of conversation logs that the move compared one by one. */
   logs: number;
 }
 
@@ -61,7 +61,7 @@ export async function moveToPostgres(parts: MoveParts): Promise<MoveResult> {
   });
 }
 
-/** What a move would find, without a change. Throws as `moveToPostgres`. */
+/** Says what a move would find, and changes nothing. Throws as `moveToPostgres` does. */
 export async function previewMove(
   url: string,
 ): Promise<{ address: string; state: "new" | "empty" | "used" }> {
@@ -84,7 +84,7 @@ async function withTarget<T>(
     }
     throw toStoreError(error);
   } finally {
-    // The end of the connection takes back what was not committed.
+    // The end of the connection takes an uncommitted copy back.
     await client.end().catch(() => {});
   }
 }
@@ -127,7 +127,7 @@ async function compareTables(target: MoveTarget, address: string, { source }: Mo
   }
 }
 
-/** Compares all tables. `copied` has digests that are known already. */
+/** Compares all tables. `copied` contains the digests that the copy has computed already. */
 async function digestTables(
   target: MoveTarget,
   { source, onProgress }: MoveParts,

@@ -12,7 +12,10 @@ import { movedTables } from "./moved-tables.ts";
 import { openMoveSource } from "./open-source.ts";
 
 const place = "0b5f5a0e-6f0c-4b5e-9d6c-0a4e6a1d2c3b";
-/** What COPY escapes, what PostgreSQL cannot store, and what takes four bytes. */
+/**
+ * A text with characters that COPY escapes, characters that PostgreSQL cannot store, and a
+ * character of four bytes.
+ */
 const odd = "a\\b\b\f\n\r\t\v\\N \u0001\u007f ä€😀 \u0000 \\.";
 
 let server: PostgresServer;
@@ -68,7 +71,7 @@ async function fill(): Promise<string> {
   return id;
 }
 
-test("every column of PostgreSQL's tables is copied, but those that only several servers use", async () => {
+test("the copy has every column of PostgreSQL's tables except those that only several servers use", async () => {
   await (await openPostgresStore({ url, vault })).close();
   const columns = await query<{ table: string; column: string }>(
     `SELECT table_name AS table, column_name AS column FROM information_schema.columns
@@ -83,7 +86,7 @@ test("every column of PostgreSQL's tables is copied, but those that only several
   expect(sorted(moved)).toEqual(sorted(columns));
 });
 
-test("a copied store reads as before, and goes on with numbers, times and costs", async () => {
+test("a copied store gives the same answers, and continues its numbers, times and costs", async () => {
   const id = await fill();
   const before = await openSqliteStore({ dir: folder.dir, vault });
   const read = async (
@@ -117,7 +120,7 @@ test("a copied store reads as before, and goes on with numbers, times and costs"
     expect(next!.seq).toBe(expected.log.length + 1);
     expect((next!.event as { parent_id?: string }).parent_id).toBe(expected.log.at(-1)!.event.id);
     await store.conversations.create(conversationRow());
-    // The triggers are on again: they count what is stored.
+    // The triggers are on again, because they count the new bytes.
     const [{ bytes }] = (await query<{ bytes: string }>("SELECT sum(bytes) AS bytes FROM stored_bytes")) as [
       { bytes: string },
     ];

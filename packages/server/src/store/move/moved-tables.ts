@@ -8,15 +8,15 @@ import type { ColumnType, Value } from "./row-text.ts";
 /** A table that is moved to PostgreSQL. */
 export interface MovedTable {
   name: string;
-  /** Columns of PostgreSQL in the order of the rows. */
+  /** Columns of PostgreSQL in the order of a row's values. */
   columns: Readonly<Record<string, ColumnType>>;
   /** Columns that both engines sort alike and that no two rows share. */
   key: string;
-  /** Columns that SQLite computes differently than by their name. */
+  /** SQLite's expressions for columns whose value is not a column of the same name. */
   computed?: Readonly<Record<string, string>>;
   /** The columns of SQLite's own order; default: the same as `key`. */
   sourceKey?: string;
-  /** Columns that are made from the others of a row. */
+  /** Computes further columns from the other columns of a row. */
   derive?(row: Readonly<Record<string, Value>>, place: string | null): Record<string, Value>;
 }
 

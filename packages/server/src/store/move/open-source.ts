@@ -41,7 +41,10 @@ export function openMoveSource(
   }
 }
 
-/** The same for reading alone, also beside a server, without an upgrade. */
+/**
+ * Opens the store of a data folder for reading only. Does not upgrade it, and works while a server
+ * uses the folder.
+ */
 export function readMoveSource(dataDir: string, vault: Vault): MoveSource {
   const file = findStore(dataDir);
   checkKeyOfFile(file, vault);

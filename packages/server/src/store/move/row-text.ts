@@ -17,9 +17,9 @@ const escapes: Readonly<Record<string, string>> = {
 };
 
 /**
- * A row in the text format of COPY, exactly as PostgreSQL writes it, with its newline. A double is
- * written with as many digits as it needs; `exactDoubles` writes its eight bytes instead, because
- * both sides round other digits.
+ * Returns a row in the text format of COPY, exactly as PostgreSQL writes it, with its newline. A
+ * double gets as many digits as it needs. With `exactDoubles` it gets its eight bytes instead,
+ * because SQLite and PostgreSQL round to different digits.
  */
 export function toRowText(
   values: readonly Value[],

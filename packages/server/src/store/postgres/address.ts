@@ -1,4 +1,4 @@
-/** Where a database is, for messages: its address without user and password. */
+/** Returns the address of a database without user and password, for messages. */
 export function describeAddress(url: string): string {
   try {
     const { host, pathname, searchParams } = new URL(url);

@@ -7,15 +7,18 @@ import type { PostgresValue } from "./parameters.ts";
 export interface AppendJob extends AppendDraft {
   /** Digests of the tools of `calls`. */
   callTools: (string | null)[];
-  /** Parent of the events with its listed index; null: none. Fails while the conversation runs. */
+  /**
+   * Parent of the events with its listed index; null: the events have no parent. The append fails
+   * while the conversation runs.
+   */
   navigate?: { eventId: string; index: number } | null | undefined;
   /** The node that appends and the epoch of its ownership; undefined: anybody may append. */
   owner?: { node: string; epoch: number } | undefined;
 }
 
-/** What the database says about a job of a batch. */
+/** The answer of the database to one job of a batch. */
 export interface AppendAnswer {
-  /** `stored`: it was stored by an earlier attempt, from `seq` on. */
+  /** `stored` means that an earlier attempt has stored the job, from `seq` on. */
   failure: string | null;
   seq: number;
   micros: number;
@@ -23,7 +26,7 @@ export interface AppendAnswer {
 }
 
 const parameterCount = 27;
-/** What an event or call takes besides its text, with its index entries, bytes. */
+/** Size of an event or a call without its text, index entries included, bytes. */
 const rowBytes = 128;
 const statement = `SELECT * FROM append_records_1(${Array.from({ length: parameterCount }, (_, index) => `$${index + 1}`)})`;
 
@@ -32,7 +35,7 @@ function countBytes({ events, calls }: AppendJob): number {
   return texts.reduce((sum, text) => sum + Buffer.byteLength(text) + rowBytes, 0);
 }
 
-/** The number of events of the jobs before each one. */
+/** For each job, the number of events of the jobs before it. */
 function countBefore(jobs: readonly AppendJob[]): number[] {
   let count = 0;
   return jobs.map(({ events }) => {
@@ -43,7 +46,8 @@ function countBefore(jobs: readonly AppendJob[]): number[] {
 
 /**
  * Appends to different conversations in one statement, which is one transaction. The answers are in
- * the order of the jobs. `again` recognizes jobs that an earlier attempt has stored.
+ * the order of the jobs. With `again` the database recognizes jobs that an earlier attempt has
+ * stored.
  */
 export async function appendBatch(
   connection: Connection,

@@ -1,6 +1,6 @@
 import { PlatformError } from "@sandpiper/core/errors";
 
-/** The error for a failure that a function of the database returns. */
+/** Returns the error for a failure that a function of the database reports. */
 export function appendFailure(failure: string): Error {
   switch (failure) {
     case "conversation-not-found":

@@ -5,13 +5,13 @@ import { appendFailure } from "./append-failure.ts";
 import { type Connection, type Database, toQuery } from "./database.ts";
 import { isRepeatable, uncertain } from "./errors.ts";
 
-/** Bounds of a batch: a larger one would hold its locks for long. */
+/** Most jobs and most bytes of a batch: a larger batch would hold its locks for long. */
 const maxJobs = 256;
 const maxBytes = 8 * 2 ** 20;
-/** How long the process of a broken connection is waited for, ms. */
+/** How long the queue waits for the end of a broken connection's process, ms. */
 const endMs = 5_000;
 
-/** How long a database that went away is waited for when an answer was lost, ms. */
+/** How long the queue waits for a database that is away when an answer was lost, ms. */
 const recoverMs = 60_000;
 
 const unknownAnswer: AppendAnswer = { failure: "uncertain", seq: 0, micros: 0, head: null };
@@ -31,7 +31,7 @@ export interface AppendQueueParts {
 
 /** A batch whose connection broke before its answer came. */
 class AnswerLost extends Error {
-  /** The server's process that had the statement. */
+  /** Id of the database process that had the statement. */
   readonly processId: number | undefined;
 
   constructor(processId: number | undefined, cause: unknown) {
@@ -41,8 +41,9 @@ class AnswerLost extends Error {
 }
 
 /**
- * Appends of all conversations, in batches: while one is written, further appends gather, and share
- * the next round trip and sync. An append whose answer was lost is looked for by its events.
+ * Appends to all conversations in batches. While the database writes one batch, further appends
+ * gather and share the next round trip and sync. After a lost answer the queue looks for the events
+ * of the append in the database.
  */
 export class AppendQueue {
   readonly #database: Database;
@@ -67,7 +68,7 @@ export class AppendQueue {
     });
   }
 
-  /** Writes what waits and refuses more. */
+  /** Writes the appends that wait, and refuses further ones. */
   async close(): Promise<void> {
     this.#isClosed = true;
     while (this.#running) await this.#running;
@@ -139,8 +140,9 @@ export class AppendQueue {
   }
 
   /**
-   * Ends the process that had the batch, so that it cannot be stored later, then appends what it
-   * did not store. A job without events cannot be looked for.
+   * Ends the database process that had the batch, so that it cannot store the batch later. Then
+   * appends the jobs that it has not stored. The queue cannot look for a job without events, so
+   * such a job fails.
    */
   async #recover(jobs: readonly AppendJob[], first: AnswerLost): Promise<AppendAnswer[]> {
     let lost = first;
@@ -165,7 +167,10 @@ function isUnavailable(error: unknown): boolean {
   return (error as { code?: string }).code === "DatabaseUnavailable";
 }
 
-/** A process with this number may belong to another program, after a restart of the server. */
+/**
+ * Ends a database process if it still is one of Sandpiper's: after a restart of the database
+ * server, a process with the same id may belong to another program.
+ */
 async function endProcess(connection: Connection, processId: number | undefined): Promise<void> {
   if (processId === undefined) return;
   const sql = `SELECT pg_terminate_backend(pid, $2) FROM pg_stat_activity

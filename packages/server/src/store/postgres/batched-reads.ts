@@ -1,6 +1,6 @@
 import type { PostgresValue } from "./parameters.ts";
 
-/** Rows of one table by one of its columns. */
+/** The table, the column, and the keys of the rows to read. */
 interface Batch {
   table: string;
   column: string;
@@ -10,8 +10,9 @@ interface Batch {
 type Query = <Row>(sql: string, values: readonly PostgresValue[]) => Promise<Row[]>;
 
 /**
- * Reads single rows by a unique column. Those that are asked for before anything else happens are
- * one statement, so that a list of a hundred rows does not take a hundred round trips.
+ * Reads single rows by a unique column. One statement reads all rows that callers ask for in the
+ * same turn of the event loop, so that a list of a hundred rows does not take a hundred round
+ * trips.
  */
 export class BatchedReads {
   readonly #query: Query;
@@ -27,7 +28,7 @@ export class BatchedReads {
     if (!batch) {
       batch = { table, column, waiting: new Map() };
       this.#batches.set(name, batch);
-      // It runs when all promises that are settled now have been followed.
+      // The statement runs once the continuations of all promises that are settled now have run.
       process.nextTick(() => void this.#read(name));
     }
     const waiting = batch.waiting.get(key) ?? Promise.withResolvers<unknown>();
@@ -37,7 +38,7 @@ export class BatchedReads {
 
   async #read(name: string): Promise<void> {
     const { table, column, waiting } = this.#batches.get(name)!;
-    // Later calls see what is stored later.
+    // Later calls see rows that are stored later.
     this.#batches.delete(name);
     try {
       const sql = `SELECT * FROM ${table} WHERE ${column} = ANY ($1)`;

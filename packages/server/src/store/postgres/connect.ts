@@ -8,16 +8,19 @@ export const oldestVersion = 15;
 
 /** What a database says about itself. */
 export interface DatabaseFacts {
-  /** As `15.18`. */
+  /** Version of PostgreSQL, such as `15.18`. */
   version: string;
   encoding: string;
-  /** How far its clock is ahead of this machine's, ms; the answer's way included. */
+  /**
+   * How far the clock of the database is ahead of this machine's clock, ms. The value includes the
+   * travel time of the answer.
+   */
   aheadMs: number;
 }
 
 /**
- * Opens one connection to a database for the beginning of a server, and checks that it can be used.
- * Throws ConfigInvalid with what to change.
+ * Opens one connection to a database for the start of a server, and checks the database. Throws
+ * ConfigInvalid, whose message says what to change.
  */
 export async function connectFirst(url: string): Promise<{ client: pg.Client; facts: DatabaseFacts }> {
   const address = describeAddress(url);

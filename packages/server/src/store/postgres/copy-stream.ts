@@ -10,7 +10,7 @@ interface CopyConnection {
   sendCopyFail(message: string): void;
 }
 
-/** What `pg` calls on the statement that runs, for the messages of a COPY. */
+/** The functions that `pg` calls on the current statement for the messages of a COPY. */
 class CopyStatement {
   /** Resolves when the statement has ended. */
   readonly ended: Promise<void>;

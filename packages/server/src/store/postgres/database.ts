@@ -18,9 +18,9 @@ export interface DatabaseOptions {
 }
 
 export interface UseOptions {
-  /** The error for a connection that broke after the run began. */
+  /** Returns the error for a connection that broke after the run began. */
   whenBroken?: (error: unknown) => Error;
-  /** How long a database that is away is waited for, ms. */
+  /** How long the use waits for a database that is away, ms. */
   patienceMs?: number;
 }
 
@@ -31,11 +31,13 @@ const longestDelayMs = 500;
 
 /** A connection that runs the statements of one transaction. */
 export type Connection = Pick<pg.PoolClient, "query"> & {
-  /** The server's process, which runs the statements. */
+  /** Id of the database process that runs the statements. */
   readonly processID?: number;
 };
 
-/** Numbers come as numbers: the store's are below 2^53. */
+/**
+ * Numbers of the database become JavaScript numbers, because the store's numbers are below 2^53.
+ */
 const types: pg.CustomTypesConfig = {
   getTypeParser: ((id: number, format?: "text" | "binary") =>
     id === int8 || id === numeric
@@ -43,7 +45,7 @@ const types: pg.CustomTypesConfig = {
       : pg.types.getTypeParser(id, format as "text")) as typeof pg.types.getTypeParser,
 };
 
-/** How a connection to a database is opened, also one outside of the pool. */
+/** Returns the settings of a connection to a database, in the pool or outside of it. */
 export function connectionSettings(url: string, statementMs = defaults.statementMs): pg.ClientConfig {
   return {
     connectionString: url,
@@ -74,7 +76,7 @@ export class Database {
     this.#pool = new pg.Pool({ ...connectionSettings(url, statementMs), max: maxConnections });
     // An idle connection that breaks is removed from the pool; the next use opens another one.
     this.#pool.on("error", () => {});
-    // The statement that is under way fails with the error too.
+    // A running statement fails with the same error, so this listener ignores it.
     this.#pool.on("connect", (client) => client.on("error", () => {}));
   }
 
@@ -83,15 +85,15 @@ export class Database {
     return connectionSettings(this.url, this.#statementMs);
   }
 
-  /** Reads rows; repeated while the database is away, as long as patience lasts. */
+  /**
+   * Reads rows, and repeats the read while the database is away and `patienceMs` has not passed.
+   */
   async read<Row>(sql: string, values: readonly PostgresValue[], prepared: boolean): Promise<Row[]> {
     const query = toQuery(sql, values, prepared);
     return this.#track(async (connection) => (await connection.query(query)).rows as Row[], true);
   }
 
-  /**
-   * Runs one or more statements on a connection. It is not repeated once it has begun.
-   */
+  /** Runs one or more statements on a connection. Does not repeat `run` once it has begun. */
   async use<T>(run: (connection: Connection) => Promise<T>, options: UseOptions = {}): Promise<T> {
     return this.#track(run, false, options);
   }
@@ -138,7 +140,7 @@ export class Database {
   }
 }
 
-/** A statement for `query`; a prepared one is planned once a connection. */
+/** Makes a statement for `query`. A connection plans a prepared statement only once. */
 export function toQuery(sql: string, values: readonly PostgresValue[], prepared: boolean): pg.QueryConfig {
   const query = { text: sql, values: values.map(toParameter) };
   return prepared ? { ...query, name: nameOf(sql) } : query;

@@ -56,7 +56,7 @@ export const postgresDialect: SqlDialect = {
         .set({ ...columns, ...postgresDialect.configColumns(config), config: JSON.stringify(config) })
         .where("id", "=", id)
         .where("config", "=", row.config);
-      // Another change came first: this one is applied to it.
+      // Another change came first, so this change is applied to its result.
       return (await writer.run(compile(update))) || undefined;
     });
   },

@@ -11,12 +11,13 @@ const networkCodes: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * SQLSTATEs of a server that starts, stops, has no room for a connection, or was replaced: another
- * try may find it ready. 25006 is a former primary that became a standby.
+ * SQLSTATEs of a database server that starts, stops, has no room for a connection, or was replaced:
+ * another attempt may find the server ready. 25006 comes from a former primary that became a
+ * standby.
  */
 const awayStates = /^(08...|57P0[1-3]|53300|25006)$/;
 
-/** What PostgreSQL and `pg` say about a failure. */
+/** The fields of an error of PostgreSQL or `pg` that the store uses. */
 export interface DatabaseError extends Error {
   /** SQLSTATE of five characters, or a code of Node. */
   code?: string;
@@ -43,14 +44,14 @@ export function toStoreError(error: unknown): Error {
   const { code = "", message } = error as DatabaseError;
   if (isAway(error)) return new PlatformError("DatabaseDown", { cause: error, retryAfter });
   if (code === "53100") return new PlatformError("DatabaseDiskFull", { cause: error });
-  // Cancelled by a time-out, a lock that was not free, or a deadlock.
+  // A time-out, a lock that was not free, or a deadlock has cancelled the statement.
   if (/^(57014|55P03|40001|40P01)$/.test(code))
     return new PlatformError("DatabaseSlow", { cause: error, retryAfter });
   if (code.startsWith("23")) return new ConstraintViolation(message, { cause: error });
   return new Error(`The store could not use the database: ${message}`, { cause: error });
 }
 
-/** A write whose connection broke before its answer came. */
+/** Returns the error for a write whose connection broke before its answer came. */
 export function uncertain(error: unknown): PlatformError {
   return new PlatformError("WriteUncertain", { cause: error, retryAfter });
 }

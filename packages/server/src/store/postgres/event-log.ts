@@ -12,13 +12,16 @@ import type { PostgresReader } from "./reader.ts";
 export interface PostgresEventLogParts {
   reader: PostgresReader;
   queue: AppendQueue;
-  /** Called with the last sequence number after each append, before its promise resolves. */
+  /**
+   * The log calls this with the last sequence number of each append, before the append's promise
+   * resolves.
+   */
   onAppend(conversationId: string, seq: number): void;
   /** Milliseconds since the epoch. */
   clock: () => number;
 }
 
-/** The log on PostgreSQL: a function of the database assigns order and time. */
+/** The log on PostgreSQL. A function of the database assigns the order and the time of records. */
 export class PostgresEventLog extends EventReads implements EventLog {
   readonly feed: LogFeed;
   readonly #parts: PostgresEventLogParts;
@@ -42,7 +45,10 @@ export class PostgresEventLog extends EventReads implements EventLog {
     this.#parts = parts;
   }
 
-  /** Has appends to a conversation wait until its creation has ended. Returns the creation. */
+  /**
+   * Makes appends to a conversation wait for the end of its creation. Returns the promise of the
+   * creation.
+   */
   async following(conversationId: string, creation: Promise<void>): Promise<void> {
     this.#creations.set(conversationId, creation);
     try {
@@ -74,7 +80,8 @@ export class PostgresEventLog extends EventReads implements EventLog {
         ? await this.read(conversationId, answer.seq - 1, records.length)
         : toRecords(answer);
     onAppend(conversationId, stored.at(-1)?.seq ?? 0);
-    // Whoever appends goes on with what its follower has folded.
+    // A caller that appends continues with the state of its follower, so the follower must have the
+    // records.
     if (stored.length > 0) await this.feed.appended(conversationId, stored);
     return stored;
   }

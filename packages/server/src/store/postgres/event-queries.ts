@@ -8,7 +8,7 @@ const ofKind =
 const bytes = "octet_length(json)";
 const joined = (rows: string) =>
   `SELECT string_agg(json, ',') AS items FROM (SELECT json FROM events WHERE ${rows}) found`;
-/** Lengths are stored beside the texts, which are not read. */
+/** PostgreSQL stores lengths beside the texts, so this statement does not read the texts. */
 const summed = (rows: string) =>
   `SELECT sum(length) AS length FROM (SELECT ${bytes} AS length FROM events WHERE ${rows}) found`;
 

@@ -14,7 +14,7 @@ beforeEach(async () => {
 afterEach(() => server.remove());
 const engine = postgresEngine(() => server);
 
-/** Appends to conversations until it is stopped, and notes what was acknowledged. */
+/** Appends to conversations until the test stops it, and notes the acknowledged appends. */
 function startLoad(store: Store, ids: readonly string[]) {
   const acknowledged = new Map<string, string[]>(ids.map((id) => [id, []]));
   const refused = new Map<string, number>();
@@ -78,7 +78,7 @@ test("a killed database loses nothing that was acknowledged, and the store goes 
   await expect.poll(load.count).toBeGreaterThan(before + 100);
   await load.stop();
   await checkLogs(store, load.acknowledged);
-  // Short absences are waited for.
+  // The store waits for a database that is away for a short time.
   expect([...load.refused]).toEqual([]);
   for (const { id } of rows) {
     const last = await store.events.lastSeq(id);

@@ -6,8 +6,8 @@ import { type Connection, toQuery } from "./database.ts";
 const place = "store:key-check";
 
 /**
- * The id of the installation whose data a database has; a new database becomes one. Throws
- * ConfigInvalid when its data was encrypted with another vault key.
+ * Returns the id of the installation whose data a database has; gives a new database an id. Throws
+ * ConfigInvalid when another vault key has encrypted the data.
  */
 export async function claimInstallation(
   connection: Connection,

@@ -2,21 +2,21 @@ import pg from "pg";
 import type { Database } from "./database.ts";
 import { channel, decodeNotice, type Notice } from "./notice.ts";
 
-/** Between probes, and after a broken connection, ms. */
+/** Delay between two probes, and after a broken connection, ms. */
 const probeMs = 1_000;
-/** Age of the last probe that arrived, above which notifications count as lost, ms. */
+/** Age of the last arrived probe above which the listener counts notifications as lost, ms. */
 const trustedMs = 3_000;
 
-/** Each server probes every second: one that was not heard for so long is gone, ms. */
+/** Silence after which another server counts as gone, ms. Each server probes every second. */
 const peerMs = 10_000;
 
 export interface ListenerParts {
   database: Database;
   /** Names this server in notices. */
   from: string;
-  /** A notice of another server. */
+  /** The listener calls this for each notice of another server. */
   onNotice(notice: Notice): void;
-  /** Notices may have been missed. */
+  /** The listener calls this when it may have missed notices. */
   onGap(): void;
 }
 
@@ -43,12 +43,12 @@ export class Listener {
     return performance.now() - this.#heardAt < trustedMs;
   }
 
-  /** Whether another server was heard lately. */
+  /** Whether a notice of another server has arrived within the last ten seconds. */
   get hasPeers(): boolean {
     return performance.now() - this.#peerAt < peerMs;
   }
 
-  /** Begins to listen. A database that is away is tried again and again. */
+  /** Begins to listen, and tries again while the database is away. */
   async open(): Promise<void> {
     await this.#tick();
     if (this.#isClosed) return;

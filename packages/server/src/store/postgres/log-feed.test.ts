@@ -37,14 +37,14 @@ test("an append is done when followers have it, also while an earlier record of 
   feed.heard("one", 1);
   const appended = feed.appended("one", [record(2)]);
   expect(await isSettled(appended)).toBe(false);
-  // The database was away: the next poll reads again.
+  // The first read failed as with a database that is away, so the next poll reads again.
   reads[0]!.fail();
   expect(await isSettled(appended)).toBe(false);
   await feed.poll();
   reads[1]!.answer([record(1)]);
   await appended;
   expect(seen).toEqual([1, 2]);
-  // Nothing is missing: it is delivered at once.
+  // No earlier record is missing, so the append is delivered at once.
   expect(feed.appended("one", [record(3)])).toBeUndefined();
   expect(seen).toEqual([1, 2, 3]);
 });

@@ -1,25 +1,25 @@
 import type { LogRecord } from "@sandpiper/agent/loop/log-record";
 import { type LogListener, LogListeners } from "../sql/log-listeners.ts";
 
-/** Records that are read at once when a follower is behind. */
+/** Most records that one read gets when a follower is behind. */
 const pageSize = 500;
 
 export interface LogSource {
   lastSeq(conversationId: string): Promise<number>;
   read(conversationId: string, afterSeq: number, limit: number): Promise<LogRecord[]>;
-  /** Last sequence numbers by id, of the conversations that exist. */
+  /** Returns the last sequence numbers of the existing conversations, by id. */
   lastSeqs(conversationIds: readonly string[]): Promise<Map<string, number>>;
 }
 
-/** How far the followers of a conversation are. */
+/** How far the followers of a conversation have got. */
 interface Position {
-  /** The last delivered record; undefined until the end of the log is known. */
+  /** Sequence number of the last delivered record; undefined until the end of the log is known. */
   seq: number | undefined;
   /** Resolves when `seq` is known. */
   known: Promise<void>;
   /** Appends of this process that are not delivered yet. */
   own: (readonly LogRecord[])[];
-  /** The last record that is known to exist. */
+  /** Sequence number of the last record that is known to exist. */
   newest: number;
   isMoving: boolean;
   /** Appends of this process that wait until their last record is delivered. */
@@ -27,9 +27,9 @@ interface Position {
 }
 
 /**
- * Gives followers the records of a conversation once and in order, whichever process appended them:
- * those of this process at once, those of others when a notification or a poll tells of them. Gaps
- * are read from the log.
+ * Gives followers the records of a conversation once and in order, whichever process appended them.
+ * Followers get the records of this process at once, and those of other processes when a
+ * notification or a poll tells of them. The feed reads missing records from the log.
  */
 export class LogFeed {
   readonly #source: LogSource;
@@ -66,8 +66,8 @@ export class LogFeed {
   }
 
   /**
-   * Delivers what this process has appended, at least one record. The promise resolves when the
-   * followers have it, which is later than now when they do not have all earlier records.
+   * Delivers records that this process has appended, at least one. Returns a promise when the
+   * followers lack earlier records; it resolves when they have these ones.
    */
   appended(conversationId: string, records: readonly LogRecord[]): Promise<void> | undefined {
     const position = this.#positions.get(conversationId);
@@ -81,7 +81,7 @@ export class LogFeed {
     return new Promise((resolve) => position.waiting.push({ seq, resolve }));
   }
 
-  /** Another process has told that a record exists. */
+  /** Notes that a record exists, because another process has said so. */
   heard(conversationId: string, seq: number): void {
     const position = this.#positions.get(conversationId);
     if (!position || seq <= position.newest) return;
@@ -89,14 +89,14 @@ export class LogFeed {
     void this.#move(conversationId, position);
   }
 
-  /** Asks the log for records that no notification told of. */
+  /** Asks the log for records that no notification has announced. */
   async poll(): Promise<void> {
     const ids = [...this.#positions.keys()];
     if (ids.length === 0) return;
     for (const [id, position] of this.#positions)
       if (position.seq === undefined && !position.isMoving) this.#start(id, position);
     for (const [id, seq] of await this.#source.lastSeqs(ids)) this.heard(id, seq);
-    // A read that failed is tried again.
+    // The feed repeats reads that failed.
     for (const [id, position] of this.#positions) void this.#move(id, position);
   }
 
@@ -152,16 +152,18 @@ export class LogFeed {
     }
   }
 
-  /** The own append that comes next. */
+  /**
+   * Returns the append of this process that comes next; undefined when another record comes first.
+   */
   #nextOwn(position: Position): readonly LogRecord[] | undefined {
     const next = position.seq! + 1;
-    // Read from the log before.
+    // These appends were already read from the log.
     while (position.own[0] && position.own[0][0]!.seq < next) position.own.shift();
     return position.own[0]?.[0]?.seq === next ? position.own.shift() : undefined;
   }
 }
 
-/** Ends the waits for records up to this one. */
+/** Resolves the promises that wait for records up to this sequence number. */
 function settle(position: Position, upTo: number): void {
   const ended = position.waiting.filter(({ seq }) => seq <= upTo);
   position.waiting = position.waiting.filter(({ seq }) => seq > upTo);

@@ -6,20 +6,23 @@ import { initial } from "./migrations/001-initial/migration.ts";
 interface Migration {
   name: string;
   sql: string;
-  /** Servers that do not know it may go on working with the changed schema. */
+  /** True when servers that do not know the migration can work with the changed schema. */
   isCompatible: boolean;
 }
 
-/** In order; they only add, because older servers work while they run. */
+/**
+ * The migrations in order. They only add to the schema, because older servers work during a
+ * migration.
+ */
 const migrations: readonly Migration[] = [{ name: "initial", sql: initial, isCompatible: false }];
 
-/** Advisory lock of the processes that prepare one database: "sand" as a number. */
+/** Key of the advisory lock of processes that prepare one database: "sand" as a number. */
 export const migrationLock = 0x73616e64;
 
 /**
- * Brings the schema up to date, one transaction a migration, while other servers wait or work.
- * Throws ConfigInvalid without a change when a newer version has changed the schema in a way that
- * this one does not understand, or when the database has tables of another program.
+ * Brings the schema up to date with one transaction for each migration, while other servers wait or
+ * work. Throws ConfigInvalid and changes nothing when a newer version has changed the schema in a
+ * way that this version does not understand, or when the database has tables of another program.
  */
 export async function migrate(connection: Connection, address: string): Promise<void> {
   await connection.query("SET statement_timeout = 0");

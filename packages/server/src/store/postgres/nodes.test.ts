@@ -61,7 +61,7 @@ test("a follower on another server sees each record once and in order when notif
   await far.events.lastSeq(row.id);
   await appendMany(one, row.id, 20);
   await expect.poll(() => seen).toEqual(numbers(40));
-  // Without notifications nothing is cached: another server's change is seen at once.
+  // Without notifications a server caches nothing, so it sees the change of another server at once.
   await one.settings.change("default", () => ({ n: 1 }));
   expect(await far.settings.get("default")).toEqual({ n: 1 });
   await one.settings.change("default", () => ({ n: 2 }));
@@ -75,7 +75,7 @@ test("a follower on another server sees each record once and in order when notif
 test("a notification ends what other servers have cached, and tells them of changes", async () => {
   const { place, remove } = await engine.newPlace();
   const [one, other] = await Promise.all([engine.openStore(place), engine.openStore(place)]);
-  // The first probe has arrived.
+  // The test waits until the first probe has arrived.
   await expect
     .poll(() => [other.version(), other.version()].every((one) => one === other.version()))
     .toBe(true);

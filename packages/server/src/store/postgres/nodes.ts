@@ -4,7 +4,9 @@ import type { SandboxOwnerColumns } from "../sql/sandboxes.ts";
 import { type Database, toQuery } from "./database.ts";
 import type { PostgresValue } from "./parameters.ts";
 
-/** How long the row of a node that has ended stays, so that its place counts as seen. */
+/**
+ * How long the row of a node that has ended stays, as the time at which its place was last alive.
+ */
 const keptAfterEnd = "interval '1 day'";
 
 interface StoredNode {
@@ -18,8 +20,8 @@ interface StoredNode {
 const isLive = "n.expires_at > clock_timestamp()";
 
 /**
- * Sandboxes that need an owner now: they run or start, or a conversation of theirs runs, starts or
- * has a goal.
+ * Statement for the sandboxes that need an owner now: sandboxes that run or start, and sandboxes
+ * with a conversation that runs, starts or has a goal.
  */
 const active = `SELECT number FROM sandboxes WHERE status IN ('STARTING', 'RUNNING')
   UNION SELECT s.number FROM conversations c JOIN sandboxes s ON s.id = c.sandbox_id
@@ -31,7 +33,7 @@ const active = `SELECT number FROM sandboxes WHERE status IN ('STARTING', 'RUNNI
 
 const wanted = {
   active: `s.number IN (${active})`,
-  // Those that rest are claimed by their first use, or a few at a time by the nodes.
+  // A node claims a resting sandbox at its first use, or a few resting sandboxes at a time.
   resting: "s.status IN ('PAUSED', 'ERROR')",
   named: "s.id = ANY ($5)",
 } as const;
@@ -71,7 +73,7 @@ const claimStatements = {
   named: claimStatement("named"),
 };
 
-/** Forgets nodes that ended long ago, which therefore own nothing any more. */
+/** Removes the rows of nodes that ended long ago; such a node owns nothing. */
 const forgetStatement = `WITH gone AS (
     DELETE FROM nodes WHERE expires_at < clock_timestamp() - ${keptAfterEnd} RETURNING incarnation
   )
@@ -82,7 +84,7 @@ const releaseStatement = `WITH released AS (
   )
   UPDATE conversations c SET owner = NULL FROM released WHERE c.sandbox_id = released.id AND c.owner = $1`;
 
-/** The nodes and the owners of sandboxes, by the clock of the database. */
+/** The nodes and the owners of sandboxes. All times come from the clock of the database. */
 export class PostgresNodes implements NodeStore {
   readonly installation: string;
   readonly #database: Database;
@@ -94,8 +96,8 @@ export class PostgresNodes implements NodeStore {
   }
 
   /**
-   * This node, as the owner of what it creates and changes; undefined in a program that never
-   * joined. Throws NodeUnreachable after its lease has ended.
+   * This node as the owner of the sandboxes that it creates and changes; undefined in a program
+   * that never joined. Throws NodeUnreachable after the lease of this node has ended.
    */
   self(): SandboxOwnerColumns | undefined {
     if (this.#self === "none") throw new PlatformError("NodeNotReady", { retryAfter: 2 });
@@ -122,7 +124,8 @@ export class PostgresNodes implements NodeStore {
 
   async leave(incarnation: string): Promise<void> {
     this.#self = "none";
-    // From here on its appends are refused, so the release need not be in the same transaction.
+    // From here on the database refuses appends of the node, so the release need not be in the same
+    // transaction.
     await this.#write(
       "UPDATE nodes SET expires_at = least(expires_at, clock_timestamp()) WHERE incarnation = $1",
       [incarnation],

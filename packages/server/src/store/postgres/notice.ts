@@ -4,9 +4,9 @@ export const channel = "sandpiper";
 /** Cached documents that a notice can name. */
 export type DocumentKind = "settings" | "user_secrets";
 
-/** What a server tells the others: ids only. */
+/** A message from one server to the others, which contains only ids. */
 export interface Notice {
-  /** The server that tells. */
+  /** Incarnation of the server that sends the notice. */
   from: string;
   /** Last sequence numbers of logs, by conversation. */
   logs?: [conversationId: string, seq: number][];
@@ -18,7 +18,7 @@ export interface Notice {
 /** PostgreSQL takes notifications of less than 8000 bytes. */
 const maxBytes = 7_500;
 
-/** The texts of a notice, split into as many notifications as it needs. */
+/** Returns the texts of a notice: one for each notification that it needs. */
 export function encodeNotices({ from, logs = [], documents = [] }: Notice): string[] {
   const texts: string[] = [];
   let part: Required<Pick<Notice, "from" | "logs" | "documents">> = { from, logs: [], documents: [] };
@@ -38,7 +38,7 @@ export function encodeNotices({ from, logs = [], documents = [] }: Notice): stri
   return [...texts, JSON.stringify(part)];
 }
 
-/** Undefined for a text that is no notice. */
+/** Parses a notice; undefined for any other text. */
 export function decodeNotice(text: string): Notice | undefined {
   try {
     const notice = JSON.parse(text) as Notice;

@@ -2,10 +2,10 @@ import { type Database, toQuery } from "./database.ts";
 import { channel, type DocumentKind, encodeNotices } from "./notice.ts";
 
 /**
- * Tells other servers what this one has stored, after the commit and on a statement of its own: a
- * notification inside of a transaction takes a lock that all committing transactions share. What
- * happens while one is sent goes along with the next. A lost notification is made up for by polls
- * and by the age of cached entries.
+ * Tells other servers what this one has stored, after the commit and with a statement of its own: a
+ * notification inside of a transaction takes a lock that all committing transactions share. Changes
+ * during a notification go with the next one. Polls and the age limit of cached entries make up for
+ * a lost notification.
  */
 export class Notifier {
   readonly #database: Database;
@@ -17,14 +17,16 @@ export class Notifier {
 
   readonly #hasPeers: () => boolean;
 
-  /** `hasPeers` says whether another server was heard lately; else only documents are told. */
+  /**
+   * `hasPeers` says whether another server is there; without one, notices contain only documents.
+   */
   constructor(database: Database, from: string, hasPeers: () => boolean) {
     this.#database = database;
     this.#from = from;
     this.#hasPeers = hasPeers;
   }
 
-  /** Something was stored. */
+  /** Notes that this server has stored something. */
   wrote(): void {
     if (this.#hasPeers()) this.#tell();
   }
@@ -61,7 +63,7 @@ export class Notifier {
       this.#logs.clear();
       this.#documents.clear();
       const sql = "SELECT pg_notify($1, text) FROM unnest($2::text[]) AS text";
-      // Nobody waits for it, and others do not depend on it.
+      // Nobody waits for a notification, and correctness does not depend on it.
       await this.#database
         .use((connection) => connection.query(toQuery(sql, [channel, texts], true)))
         .catch(() => {});

@@ -133,7 +133,7 @@ test("the pool is bounded, and what waits too long for a connection is refused",
     [nameOf(url)],
   );
   expect(Number(connections[0]!.count)).toBeLessThanOrEqual(3);
-  // Another program's lock: the statement is given up.
+  // Another program holds a lock, so the store gives the statement up.
   const lock = server.query("BEGIN; LOCK TABLE conversations; SELECT pg_sleep(4); COMMIT", [], nameOf(url));
   await expect.poll(() => store.conversations.get(row.id).catch((error) => error.code)).toBe("StorageBusy");
   await lock;

@@ -21,15 +21,15 @@ import { removeOrphans } from "./orphans.ts";
 import { PostgresReader } from "./reader.ts";
 import { PostgresWriter } from "./writer.ts";
 
-/** How long a document is used that no notice named, ms. */
+/** How long the server uses a cached document that no notice has named, ms. */
 const trustedAgeMs = 5_000;
-/** How often followed logs are asked for records that no notice named, ms. */
+/** Delay between two looks for records of followed logs that no notice has named, ms. */
 const pollMs = 1_000;
 
 export interface PostgresStoreOptions extends DatabaseOptions {
-  /** Must have the key that the data was encrypted with. */
+  /** The vault must have the key that encrypted the data. */
   vault: Vault;
-  /** Names this server's run in notices; default: a new id. */
+  /** Id of this server's process in notices; default: a new id. */
   incarnation?: string;
   scheduler?: EventLoopScheduler;
   /** Default: no limits. */
@@ -48,7 +48,8 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const { scheduler = new EventLoopScheduler(), clock = Date.now, vault, incarnation = newId() } = options;
   const quotas = options.quotas ?? { conversationBytes: 0, userBytes: 0 };
   const database = new Database(options);
-  // A busy pool must not keep a lease from being renewed.
+  // Leases have connections of their own, because a busy pool must not delay the renewal of a
+  // lease.
   const leases = new Database({ ...options, maxConnections: 2 });
   const reader = new PostgresReader(database);
   const notifier = new Notifier(database, incarnation, () => listener.hasPeers);
@@ -87,7 +88,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   });
   await listener.open();
   const poll = setInterval(() => {
-    // A server that has just started was not told of everything.
+    // A server that has just started has missed earlier notices.
     changes++;
     void events.feed.poll().catch(() => {});
   }, pollMs);
@@ -107,7 +108,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     nodes,
     settings: announced(stores.settings, (userId) => notifier.changed("settings", userId)),
     userSecrets: announced(stores.userSecrets, (userId) => notifier.changed("user_secrets", userId)),
-    // What others write is unknown while their notices do not arrive.
+    // Other servers may have written anything while their notices do not arrive.
     version: () => (listener.isTrusted ? changes : ++changes),
     async close() {
       clearInterval(poll);
@@ -134,7 +135,7 @@ async function prepareDatabase(url: string, vault: Vault): Promise<string> {
   }
 }
 
-/** The store, which tells what it has written. */
+/** Wraps a document store so that it tells the other servers of each change. */
 function announced(store: Store["settings"], tell: (userId: string) => void): Store["settings"] {
   return {
     get: (userId) => store.get(userId),

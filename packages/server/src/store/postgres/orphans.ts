@@ -8,7 +8,8 @@ const copyMs = 86_400_000;
 
 /**
  * Removes rows of conversations that neither exist nor are being started, and unfinished copies.
- * While other servers run, only old copies: theirs may be under way.
+ * While other servers run, it removes only old copies, because another server may be making a
+ * younger one.
  */
 export async function removeOrphans(connection: Connection): Promise<void> {
   const alone = "NOT EXISTS (SELECT 1 FROM nodes WHERE expires_at > clock_timestamp())";

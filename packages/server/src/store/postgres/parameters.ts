@@ -1,4 +1,4 @@
-/** A value of a parameter; arrays are those of one type. */
+/** A value of a parameter; the elements of an array have one type. */
 export type PostgresValue =
   | null
   | number
@@ -8,8 +8,8 @@ export type PostgresValue =
   | readonly (null | number | string | boolean)[];
 
 /**
- * The text as PostgreSQL stores it: it has no zero characters, which become U+FFFD like other
- * characters that cannot be encoded. JSON texts have none, because they escape them.
+ * Returns a text as PostgreSQL can store it: zero characters become U+FFFD, as other characters do
+ * that have no encoding. JSON texts have no zero characters, because JSON escapes them.
  */
 export function toStorable(text: string): string {
   return text.includes("\0") ? text.replaceAll("\0", "\ufffd") : text;
@@ -29,7 +29,7 @@ export function numberParameters(sql: string): string {
   if (known !== undefined) return known;
   let count = 0;
   const text = sql.replace(/\?(\d*)/g, (_mark, number: string) => `$${number || ++count}`);
-  // Only fixed statements have such marks.
+  // Only fixed statements have such parameters.
   if (text !== sql) numbered.set(sql, text);
   return text;
 }

@@ -29,7 +29,7 @@ beforeAll(async () => {
   ({ place, close } = test);
   conversations = test.store.conversations as SqlConversations;
   startTasks = test.store.startTasks as SqlStartTasks;
-  // Enough for the planner to see a difference.
+  // With this many rows the planner sees a difference between plans.
   const rows = Array.from({ length: 300 }, () => conversationRow());
   for (const row of rows) await test.store.conversations.create(row);
   for (const row of rows.slice(0, 20))
@@ -38,7 +38,8 @@ beforeAll(async () => {
       Array.from({ length: 200 }, () => message("text")),
     );
   await engine.query(place, "ANALYZE");
-  // Small tables are read at once: the planner is asked for the plans of large ones.
+  // PostgreSQL reads a small table without an index, so the test makes the planner plan as for
+  // large tables.
   for (const name of ["enable_seqscan", "enable_bitmapscan", "enable_sort"])
     await engine.query(place, `ALTER DATABASE ${new URL(place).pathname.slice(1)} SET ${name} = off`);
 });
@@ -96,7 +97,7 @@ const fixed = {
   ...prefixed("pending messages", pendingMessageQueries),
   ...prefixed("behaviours", behaviourQueries),
 };
-/** What belongs to few parents, or to one log, is put into order. */
+/** Statements that may sort, because their rows belong to few parents or to one log. */
 const sorted = ["dialect childrenOf", "dialect childrenWithoutTasks", "events navigations"];
 
 test.each(Object.entries(fixed))("%s reads an index in its order", async (name, sql) => {
@@ -104,7 +105,7 @@ test.each(Object.entries(fixed))("%s reads an index in its order", async (name, 
     0,
     ...Array.from(numberParameters(sql).matchAll(/\$(\d+)/g), ([, one]) => Number(one)),
   );
-  // A number is a text where the column is one.
+  // The parameter is a text where the column is a text.
   const parameters = /children|scopes/.test(name) ? ['["1"]'] : Array(count).fill("1");
   const found = await costly({ sql, parameters });
   expect(sorted.includes(name) ? found.filter((step) => !step.includes("Sort")) : found).toEqual([]);

@@ -2,7 +2,10 @@ import { readFile } from "node:fs/promises";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import { type DatabaseSource, parseDatabaseUrl } from "../../config/database-source.ts";
 
-/** The address of the database, with its password. Throws ConfigInvalid when a file has none. */
+/**
+ * Reads the address of the database, which contains its password. Throws ConfigInvalid when the
+ * file has no address.
+ */
 export async function readDatabaseUrl(source: DatabaseSource): Promise<string> {
   if (source.from === "variable") return source.url;
   const { path } = source;
@@ -14,7 +17,7 @@ export async function readDatabaseUrl(source: DatabaseSource): Promise<string> {
   return url;
 }
 
-/** Texts of an address that no log or answer may show. */
+/** Returns the parts of an address that no log or answer may show. */
 export function secretsOf(url: string): string[] {
   const { password, searchParams } = new URL(url);
   const texts = [url, decodeURIComponent(password), password, searchParams.get("password") ?? ""];

@@ -19,7 +19,7 @@ export class PostgresReader implements SqlReader {
   }
 
   find<Row>(table: string, column: string, key: string): Promise<Row | undefined> {
-    // A zero character is stored as another one.
+    // PostgreSQL stores another character for a zero character, so the key is converted too.
     return this.#batches.find(table, column, toStorable(key));
   }
 
@@ -53,8 +53,8 @@ const maxBytes = 3 * maxPageLength;
 const bounded = new Map<string, string>();
 
 /**
- * The statement with an end after the row that exceeds `maxPageLength`, before texts are read: the
- * driver keeps all rows of an answer in memory.
+ * Returns a statement that ends after the row that exceeds `maxPageLength`, before the database
+ * reads further texts: the driver keeps all rows of an answer in memory.
  */
 function boundRows(sql: string, text: string): string {
   let statement = bounded.get(sql);

@@ -11,17 +11,17 @@ import { numberParameters } from "./parameters.ts";
 
 const maxAttempts = 5;
 
-/** Class of the advisory locks of users whose rows are counted: "limi" as a number. */
+/** Class of the advisory locks that serialise a user's limited rows: "limi" as a number. */
 const limitLocks = 0x6c696d69;
 
-/** Runs the writes of the shared stores, each call in one transaction. */
+/** Runs the writes of the stores that all engines share, each call in one transaction. */
 export class PostgresWriter implements SqlWriter {
   readonly #database: Database;
   readonly #quotas: StorageQuotas;
   readonly #onWrite: () => void;
   readonly #tables = new KeyedMutex();
 
-  /** `onWrite` is called after each write, before its promise resolves. */
+  /** The writer calls `onWrite` after each write, before the promise of the write resolves. */
   constructor(database: Database, quotas: StorageQuotas, onWrite: () => void) {
     this.#database = database;
     this.#quotas = quotas;
@@ -32,7 +32,7 @@ export class PostgresWriter implements SqlWriter {
     return this.#transact(statements);
   }
 
-  /** A database server has no reserve for a full disk. */
+  /** A database server has no reserve for a full disk, so this is the same as `run`. */
   release(...statements: Statement[]): Promise<number> {
     return this.#transact(statements);
   }
@@ -43,7 +43,7 @@ export class PostgresWriter implements SqlWriter {
 
   addWithin({ userId, full, refuse, countsBytes }: WriteLimit, ...statements: Statement[]): Promise<number> {
     return this.#transact(statements, async (connection) => {
-      // Two servers that add at the same time would both find room.
+      // Without this lock, two servers that add at the same time would both find room.
       const lock = "SELECT pg_advisory_xact_lock($1, hashtext($2))";
       await connection.query(toQuery(lock, [limitLocks, userId], true));
       if (countsBytes) await this.#requireRoom(connection, userId, statements);
@@ -107,7 +107,7 @@ export class PostgresWriter implements SqlWriter {
     });
   }
 
-  /** Writes of one table keep the order of their calls, as with a single connection. */
+  /** Writes to one table keep the order of their calls, as they would on a single connection. */
   #attempt<T>(table: string, run: (connection: Connection) => Promise<T>): Promise<T> {
     return this.#tables.run(table, () => this.#persist(run));
   }
@@ -130,7 +130,7 @@ function tableOf([first]: readonly Statement[]): string {
   return /\b(?:into|update|from)\s+"?(\w+)/i.exec(first!.sql)?.[1] ?? "";
 }
 
-/** Bytes of the texts of statements. */
+/** Size of the texts of statements, bytes. */
 function sizeOf(statements: readonly Statement[]): number {
   const values = statements.flatMap(({ parameters }) => parameters);
   return values.reduce<number>(

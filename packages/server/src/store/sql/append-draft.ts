@@ -5,7 +5,9 @@ import { omitNulls, serializeEvent } from "../event-json.ts";
 import type { AppendOptions } from "../event-log.ts";
 import { summarizeEvents } from "../summary.ts";
 
-/** Kinds that record that a user stops a run, and all that record how one ends. */
+/**
+ * Kinds of events that record that a user stops a run, and all kinds that record how a run ends.
+ */
 const stops: ReadonlySet<string> = new Set(["PauseEvent", "InterruptEvent"]);
 const endings = stops.union(new Set(["ConversationErrorEvent"]));
 
@@ -19,7 +21,7 @@ export interface AppendDraft {
   nowMicros: number;
   events: { id: string; kind: string; listed: boolean; body: string }[];
   executionStatus: string | null;
-  /** The unclean ends of the conversation count from 0 again. */
+  /** True when the count of the conversation's unclean ends begins from 0 again. */
   resetsUncleanEnds: boolean;
   /** MetricsSnapshot as JSON. */
   metrics: string | null;
@@ -27,13 +29,13 @@ export interface AppendDraft {
   stats: string | null;
   /** Total cost of the conversation, USD, whose increase counts as spent now; null: unchanged. */
   cost: number | null;
-  /** Id of the pending message to remove; nothing is appended if it is gone. */
+  /** Id of the pending message to remove; the store appends nothing if the message is gone. */
   delivers: string | null;
   /** Model calls as JSON. */
   calls: string[];
-  /** The events record how a run ends, which is possible in a full conversation too. */
+  /** True when the events record how a run ends, which a full conversation accepts too. */
   isEnding: boolean;
-  /** The events stop a run, for which a full disk has a reserve. */
+  /** True when the events stop a run, for which a full disk has a reserve. */
   usesReserve: boolean;
 }
 
@@ -47,7 +49,10 @@ export interface AppendStamps {
   head: string | null;
 }
 
-/** Prepares records for a store. `toRecords` gives what was stored once it is stamped. */
+/**
+ * Prepares records for a store. `toRecords` returns the stored records once the store has stamped
+ * them.
+ */
 export function draftAppend(
   conversationId: string,
   records: readonly NewRecord[],

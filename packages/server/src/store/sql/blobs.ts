@@ -34,7 +34,8 @@ export class SqlBlobReferences implements BlobReferenceStore {
       statement("INSERT INTO blobs (digest, size, unused_since) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", [
         ...[digest, size, now],
       ]),
-      // Waits for a server that is claiming it: the next statement sees the claim.
+      // This statement waits for a server that is claiming the blob, so the next statement sees the
+      // claim.
       statement("UPDATE blobs SET size = size WHERE digest = ?", [digest]),
       statement(
         `INSERT INTO blob_references (holder, digest, user_id, kept_at)
@@ -93,7 +94,7 @@ export class SqlBlobReferences implements BlobReferenceStore {
     await this.#context.writer.release(statement(sql, [digest]));
   }
 
-  /** The blobs whose statement changed a row. */
+  /** Returns the blobs whose statement changed a row. */
   async #claim<T extends BlobInfo>(blobs: readonly T[], make: (blob: T) => Statement): Promise<BlobInfo[]> {
     const changed = await Promise.all(blobs.map((blob) => this.#context.writer.release(make(blob))));
     return blobs.flatMap(({ digest, size }, index) => (changed[index] === 1 ? [{ digest, size }] : []));

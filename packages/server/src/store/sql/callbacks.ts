@@ -84,7 +84,7 @@ export class SqlCallbacks implements CallbackStore {
         ...(change.nextAttemptAt !== undefined && { next_attempt_at: change.nextAttemptAt }),
       })
       .where("id", "=", id)
-      // A node that was slow must not take back what another one has delivered.
+      // A slow node must not take back the progress of a delivery by another node.
       .$if(change.nextSeq !== undefined, (query) => query.where("next_seq", "<=", change.nextSeq!));
     await this.#context.writer.run(compile(update));
   }

@@ -1,17 +1,22 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { PlatformError } from "@sandpiper/core/errors";
 
-/** With so many attempts, several writers of one row all come through in practice. */
+/**
+ * Most attempts to change a row; in practice several writers of one row all succeed within them.
+ */
 const maxAttempts = 30;
 
-/** After these, writers wait for a random part of some ms, so that they do not collide again. */
+/**
+ * Attempts without a delay; later attempts wait for a random part of some ms, so that writers do
+ * not collide again.
+ */
 const freeAttempts = 3;
 const longestWaitMs = 20;
 
 /**
- * Repeats a change that was made from what was read and is only stored when nobody has changed that
- * since. `attempt` gives undefined when somebody has. Throws StorageBusy when others always come
- * first, and what `attempt` throws.
+ * Repeats a change until it is stored. `attempt` reads a row, makes the change and stores it only
+ * when nobody else has changed the row since the read; otherwise it returns undefined. Throws
+ * StorageBusy when somebody else changes the row at every attempt, and what `attempt` throws.
  */
 export async function compareAndSet<T>(attempt: () => Promise<T | undefined>): Promise<T> {
   for (let number = 1; number <= maxAttempts; number++) {

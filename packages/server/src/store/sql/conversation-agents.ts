@@ -41,7 +41,7 @@ export class SqlConversationAgents implements ConversationAgentStore {
     try {
       await this.#context.writer.run(compile(insert));
     } catch (error) {
-      // The only constraint is the foreign key.
+      // The only constraint of the table is its foreign key.
       if (error instanceof ConstraintViolation) throw new PlatformError("StoredConversationMissing");
       throw error;
     }

@@ -13,7 +13,10 @@ type Stored = string | { value: string; description?: string; source?: LookupSec
 /** Key of the scope in the document: no secret can have this name. */
 const scopeKey = "*scope";
 
-/** Encrypted secrets without a foreign key: they are written before their conversation. */
+/**
+ * The encrypted secrets of conversations. Their table has no foreign key, because they are written
+ * before their conversation.
+ */
 export class SqlConversationSecrets implements ConversationSecretStore {
   readonly #context: SqlContext;
 
@@ -32,7 +35,10 @@ export class SqlConversationSecrets implements ConversationSecretStore {
     }).then(() => {});
   }
 
-  /** Stores a row in the place of the one that was read: no two documents are sealed alike. */
+  /**
+   * Stores a row only if the stored document still is the one that was read: two sealings of a
+   * document never give the same bytes.
+   */
   async #replace(before: Uint8Array | undefined, row: ConversationSecretsRow): Promise<true | undefined> {
     const { build, vault, writer } = this.#context;
     const { conversationId, userId, sandboxId } = row;

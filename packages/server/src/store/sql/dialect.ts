@@ -4,26 +4,26 @@ import type { ConversationConfig } from "../conversation-store.ts";
 import type { SqlReader, SqlWriter } from "./engine.ts";
 import type { Tables } from "./tables.ts";
 
-/** What the engines write differently. */
+/** The parts of statements that the engines write differently. */
 export interface SqlDialect {
-  /** The larger of a column's value and another number. */
+  /** Gives the larger of a column's value and another number. */
   greatest(column: "updated_at", value: number): RawBuilder<number>;
-  /** Whether a title matches a pattern with `%` and `_`, without regard to ASCII case. */
+  /** Condition that a title matches a pattern with `%` and `_`, without regard to ASCII case. */
   titleMatches(pattern: string): RawBuilder<boolean>;
   /** A field of a conversation's configuration. */
   configField(name: "selectedRepository" | "trigger"): RawBuilder<string>;
-  /** Further columns that repeat what a configuration has, for look-ups. */
+  /** Columns that repeat fields of a configuration for look-ups. */
   configColumns(config: ConversationConfig): Readonly<Record<string, unknown>>;
   /** The column with the node that owns a new start task. */
   startTaskOwner(owner: string | undefined): Readonly<Record<string, unknown>>;
   /** Columns that say how much of the cost of a copied log is already counted as spent. */
   countedCost(metrics: MetricsSnapshot | null): Readonly<Record<string, unknown>>;
-  /** Writes a conversation with the given fields of its configuration changed. Returns the rows. */
+  /** Changes fields of a conversation's configuration. Returns the number of changed rows. */
   changeConfig(engine: ConfigEngine, id: string, change: ConfigChange): Promise<number>;
   readonly queries: DialectQueries;
 }
 
-/** What a change of a configuration uses. */
+/** The parts of an engine that a change of a configuration uses. */
 export interface ConfigEngine {
   build: Kysely<Tables>;
   reader: SqlReader;
@@ -31,14 +31,14 @@ export interface ConfigEngine {
 }
 
 export interface ConfigChange {
-  /** Other columns. */
+  /** New values of columns that are not part of the configuration. */
   columns: Readonly<Record<string, unknown>>;
   fields: Readonly<Partial<ConversationConfig>>;
 }
 
-/** Fixed statements, by what they read, and parts of statements. */
+/** Fixed statements, named after the rows that they read, and parts of statements. */
 export interface DialectQueries {
-  /** Children of conversations, whose ids are one JSON array. */
+  /** Reads the children of conversations, whose ids are one JSON array. */
   readonly childrenOf: string;
   readonly childrenWithoutTasks: string;
   readonly conversationsWithGoal: string;
@@ -46,7 +46,10 @@ export interface DialectQueries {
   readonly hasActiveGoal: string;
   /** Follows a column that must be in the first parameter, a JSON array of texts. */
   readonly isListed: string;
-  /** Takes start tasks for a node, and reads those that it has; absent for one process. */
+  /**
+   * Statements that make a node the owner of start tasks and read its tasks; absent in an engine
+   * for one process.
+   */
   readonly startTaskClaim?: { readonly take: string; readonly taken: string; readonly isOwner: string };
   /** Number and bytes of a user's start tasks that are not over. */
   readonly openStartTasks: string;

@@ -1,26 +1,31 @@
 import { LRUCache } from "lru-cache";
 
-/** A decrypted document with its unique ciphertext; both are undefined when there is none. */
+/**
+ * A decrypted document with its unique ciphertext; both are undefined when the user has no
+ * document.
+ */
 export interface CachedDocument {
   sealed: Uint8Array | undefined;
   document: Record<string, unknown> | undefined;
 }
 
 /**
- * Decrypted documents by user. A read that began before a document changed does not bring the old
- * one back.
+ * Decrypted documents by user. A read that began before a change does not bring the old document
+ * back.
  */
 export class DocumentCache {
   readonly #entries = new LRUCache<string, CachedDocument & { readAt: number }>({ max: 10_000 });
   readonly #maxAge: () => number;
   #changes = 0;
 
-  /** `maxAge` says how long an entry may be used, ms; default: until it is forgotten. */
+  /**
+   * `maxAge` returns how long the cache may use an entry, ms; default: until `forget` removes it.
+   */
   constructor(maxAge: () => number = () => Number.POSITIVE_INFINITY) {
     this.#maxAge = maxAge;
   }
 
-  /** Increases when something is forgotten; `keep` takes what it was when a read began. */
+  /** Number of calls of `forget`. A reader notes it when a read begins, and gives it to `keep`. */
   get changes(): number {
     return this.#changes;
   }
@@ -39,7 +44,7 @@ export class DocumentCache {
     if (changes === this.#changes) this.#entries.set(userId, { ...found, readAt: performance.now() });
   }
 
-  /** Forgets a document that has changed; without a user all of them. */
+  /** Forgets the changed document of a user; without a user, forgets all documents. */
   forget(userId?: string): void {
     this.#changes++;
     if (userId === undefined) this.#entries.clear();

@@ -41,7 +41,7 @@ export class EncryptedDocuments implements DocumentStore {
       try {
         if (!(await this.#replace(userId, before.sealed, sealed))) return undefined;
       } finally {
-        // It may have been stored even if the answer was lost.
+        // The document may have been stored even if the answer was lost.
         this.#cache.forget(userId);
       }
       this.#cache.keep(userId, { sealed, document: parseFrozen(text) });
@@ -49,7 +49,10 @@ export class EncryptedDocuments implements DocumentStore {
     }).then(() => {});
   }
 
-  /** Stores a document in the place of the one that was read: no two are sealed alike. */
+  /**
+   * Stores a document only if the stored one still is the one that was read: two sealings never
+   * give the same bytes.
+   */
   async #replace(userId: string, before: Uint8Array | undefined, document: Uint8Array): Promise<boolean> {
     const { build, writer } = this.#context;
     const statement = before

@@ -3,21 +3,21 @@ import type { PageRequest, PageResult } from "@sandpiper/core/paging";
 import type { Span } from "../branch.ts";
 import type { SqlValue, Statement } from "./statement.ts";
 
-/** A value of an engine that answers at once, or a promise of one that is asked over a network. */
+/** A value from an engine that answers at once, or a promise from an engine behind a network. */
 export type Awaitable<T> = T | Promise<T>;
 
 /** Reads rows. Statements are prepared once and kept by their text. */
 export interface SqlReader {
   get<Row>(sql: string, ...parameters: SqlValue[]): Awaitable<Row | undefined>;
   /**
-   * The row of a table whose unique column has the value. An engine that is asked over a network
-   * reads all rows that are asked for at once together.
+   * Reads the row of a table whose unique column has the value. An engine behind a network reads
+   * all rows that callers ask for at once with one statement.
    */
   find<Row>(table: string, column: string, key: string): Awaitable<Row | undefined>;
   all<Row>(sql: string, ...parameters: SqlValue[]): Awaitable<Row[]>;
   select<Row>(statement: Statement): Awaitable<Row[]>;
   /**
-   * Rows that begin at the request's offset, at most `limit` of them and, after the first one, at
+   * Reads the rows from the request's offset on: at most `limit` rows and, after the first row, at
    * most `maxLength` characters of the column `text`.
    */
   page<Text extends string, Row extends Record<Text, string>>(
@@ -35,13 +35,13 @@ export interface SqlWriter {
    * StorageFull.
    */
   run(...statements: Statement[]): Promise<number>;
-  /** Like `run`, for what deletes or stops something: it works when the disk is full. */
+  /** Like `run`, for statements that delete or stop something: it works when the disk is full. */
   release(...statements: Statement[]): Promise<number>;
   /** Like `run`, for rows that a user adds. Throws StorageQuotaReached too. */
   add(userId: string, ...statements: Statement[]): Promise<number>;
   /**
-   * Like `run`, for rows of which a user may have only so many, whichever server adds them. Throws
-   * what `refuse` gives, and StorageQuotaReached.
+   * Like `run`, for rows whose number per user is limited, whichever server adds them. Throws what
+   * `refuse` returns, and StorageQuotaReached.
    */
   addWithin(limit: WriteLimit, ...statements: Statement[]): Promise<number>;
   /**
@@ -54,11 +54,11 @@ export interface SqlWriter {
 /** A number of rows that writes of one user must not exceed. */
 export interface WriteLimit {
   userId: string;
-  /** Finds a row when nothing more may be added. */
+  /** Statement that finds a row when the user may add no more. */
   full: Statement;
-  /** The error then. */
+  /** Returns the error for a user who may add no more. */
   refuse(): PlatformError;
-  /** The texts of the statements count for the quota of the user's storage, too. */
+  /** True when the texts of the statements count for the user's storage quota too. */
   countsBytes: boolean;
 }
 

@@ -1,36 +1,36 @@
 /**
- * Statements of the log, which each engine writes for its tables. The parameters are the number of
- * the conversation and what the name says; a test checks that their plans are index searches
- * without sorting.
+ * Statements of the log, which each engine writes for its tables. The first parameter of each is
+ * the number of the conversation, unless its comment names another one. A test checks that the
+ * plans are index searches without sorting.
  */
 export interface EventQueries {
-  /** By id: number, last_seq, last_listed, last_micros. */
+  /** First parameter: id of the conversation. Result: number, `last_…` columns. */
   readonly log: string;
-  /** From a sequence number on, with a limit: seq, listed_index, json. */
+  /** Further parameters: first sequence number, limit. Result: seq, listed_index, json. */
   readonly read: string;
-  /** The same rows: length, in bytes. */
+  /** Same parameters and rows. Result: length, the sum of their lengths in bytes. */
   readonly readLength: string;
-  /** The same rows: items, joined by commas, each `[seq, listed index or 0, json]`. */
+  /** Same parameters. Result: items, joined by commas, each `[seq, listed index or 0, json]`. */
   readonly readParsed: string;
-  /** By id of a listed event: json, and listed_index. */
+  /** Further parameter: id of a listed event. Result: json; listed_index for `indexOf`. */
   readonly byId: string;
   readonly indexOf: string;
-  /** By id of the conversation: number, last_listed, and its navigations or null. */
+  /** First parameter: id of the conversation. Result: number, last_listed, navigations or null. */
   readonly navigations: string;
-  /** By listed index: timestamp. */
+  /** Further parameter: listed index. Result: timestamp. */
   readonly timeOf: string;
-  /** From, to and limit of listed indexes: json. */
+  /** Further parameters: first and last listed index, limit. Result: json. */
   readonly ascending: string;
   readonly descending: string;
-  /** The same rows: items, joined by commas. */
+  /** Same parameters and rows. Result: items, joined by commas. */
   readonly ascendingPage: string;
   readonly descendingPage: string;
-  /** The same rows: length, in bytes. */
+  /** Same parameters and rows. Result: length, the sum of their lengths in bytes. */
   readonly ascendingLength: string;
   readonly descendingLength: string;
-  /** Kind, from, to, limit and offset: json. */
+  /** Further parameters: kind, first and last listed index, limit, offset. Result: json. */
   readonly kindAscending: string;
   readonly kindDescending: string;
-  /** Kind, from and to: count. */
+  /** Further parameters: kind, first and last listed index. Result: count. */
   readonly kindCount: string;
 }

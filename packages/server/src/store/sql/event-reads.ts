@@ -26,18 +26,18 @@ interface EventRow {
   json: string;
 }
 
-/** The reading half of a log. */
+/** The part of a log that reads. */
 export class EventReads implements Omit<EventLog, "append" | "follow" | "followAll"> {
   readonly #reader: SqlReader;
   readonly #queries: EventQueries;
   readonly #whenReady: (conversationId: string) => Awaitable<void>;
-  /** Pages with the unique time of the last record of their conversation. */
+  /** Cached pages, each with the unique time of the last record of its conversation. */
   readonly #pages = new LRUCache<string, { json: string; micros: number }>({
     max: 100,
     maxSize: 8 * 2 ** 20,
   });
 
-  /** `whenReady` is awaited before the reads of a conversation. */
+  /** Reads of a conversation wait for the promise of `whenReady` first. */
   constructor(
     reader: SqlReader,
     queries: EventQueries,
@@ -188,7 +188,7 @@ export class EventReads implements Omit<EventLog, "append" | "follow" | "followA
     return (await this.#log(conversationId))?.last_seq ?? 0;
   }
 
-  /** Where HEAD moves: an event and its listed index. Throws EventNotFound. */
+  /** Finds the event to which HEAD moves, with its listed index. Throws EventNotFound. */
   protected async findTarget(
     conversationId: string,
     eventId: string,
@@ -214,7 +214,7 @@ export class EventReads implements Omit<EventLog, "append" | "follow" | "followA
     return this.#reader.get<LogRow>(this.#queries.log, conversationId);
   }
 
-  /** Inclusive listed indexes of the filter's span and times. */
+  /** Returns the first and the last listed index that match the filter's span and times. */
   async #range(
     log: LogRow,
     { span, ...filter }: Pick<EventQuery, "span" | keyof EventFilter>,
@@ -228,8 +228,8 @@ export class EventReads implements Omit<EventLog, "append" | "follow" | "followA
   }
 
   /**
-   * The first listed index at or after a time, by binary search: a database index would slow
-   * appends.
+   * Finds the first listed index at or after a time by binary search, because a database index
+   * would make appends slower.
    */
   async #firstSince({ number, last_listed }: LogRow, timestamp: string): Promise<number> {
     let low = 1;

@@ -3,7 +3,7 @@ import { errorText } from "@sandpiper/core/errors";
 
 export type LogListener = (records: readonly LogRecord[]) => void;
 
-/** The followers of logs in this process. A failing one does not disturb the others. */
+/** The followers of logs in this process. A follower that throws does not disturb the others. */
 export class LogListeners {
   readonly #followers = new Map<string, Set<LogListener>>();
   readonly #observers = new Set<(conversationId: string, records: readonly LogRecord[]) => void>();
@@ -43,7 +43,7 @@ export class LogListeners {
     }
   }
 
-  /** Calls those who follow all conversations. */
+  /** Calls the followers of all conversations. */
   tellObservers(conversationId: string, records: readonly LogRecord[]): void {
     for (const observer of this.#observers) callListener(() => observer(conversationId, records));
   }

@@ -11,11 +11,11 @@ export const sandboxQueries = {
   search: "SELECT * FROM sandboxes WHERE user_id = ? ORDER BY created_at DESC, number DESC LIMIT ? OFFSET ?",
 } as const;
 
-/** The server that owns the sandboxes that it creates and changes. */
+/** The columns of the node that creates or changes a sandbox. */
 export interface SandboxOwnerColumns {
   /** Incarnation of the node. */
   owner: string;
-  /** Where the files of new sandboxes are; null: every node can run them. */
+  /** Place of new sandboxes; null: every node can run them. */
   place: string | null;
 }
 
@@ -24,7 +24,10 @@ export class SqlSandboxes implements SandboxStore {
   readonly #context: SqlContext;
   readonly #owner: () => SandboxOwnerColumns | undefined;
 
-  /** `owner`: this server, where several share the store. It throws while it may own nothing. */
+  /**
+   * `owner` returns this node, where several nodes share the store. It throws while this node has
+   * no valid lease.
+   */
   constructor(context: SqlContext, owner: () => SandboxOwnerColumns | undefined = () => undefined) {
     this.#context = context;
     this.#owner = owner;
@@ -115,7 +118,7 @@ export class SqlSandboxes implements SandboxStore {
     if (removed === 0 && this.#owner() && (await this.get(id))) throw new PlatformError("EpochPassed");
   }
 
-  /** A sandbox may be changed while it has no owner, for example after a lease that has expired. */
+  /** A server may change its own sandboxes and those without an owner. */
   #isOwned() {
     const owner = this.#owner();
     return owner ? sql<boolean>`(owner IS NULL OR owner = ${owner.owner})` : sql<boolean>`1 = 1`;
@@ -144,7 +147,7 @@ export class SqlSandboxes implements SandboxStore {
   }
 }
 
-/** Number of the first ownership of a sandbox. */
+/** Epoch of the first ownership of a sandbox. */
 const firstEpoch = 1;
 
 function specText(spec: unknown): string | null {

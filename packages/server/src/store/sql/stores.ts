@@ -18,13 +18,17 @@ import { SqlSnapshots } from "./snapshots.ts";
 import { SqlSpending } from "./spending.ts";
 import { SqlStartTasks } from "./start-tasks.ts";
 
-/** What is cached of documents; default: all that was read, because no other process writes. */
+/**
+ * Caches of documents; by default they keep every read document, because no other process writes.
+ */
 export interface StoreCaches {
   settings?: DocumentCache;
   userSecrets?: DocumentCache;
 }
 
-/** The parts of a store that are the same on all engines. `owner`: see `SqlSandboxes`. */
+/**
+ * Creates the parts of a store that are the same on all engines. `owner` is as in `SqlSandboxes`.
+ */
 export function createSqlStores(
   context: SqlContext,
   { settings, userSecrets }: StoreCaches = {},

@@ -3,7 +3,7 @@ import type { ExecutionStatus, StartTaskStatus } from "@sandpiper/wire";
 import type { Compilable, Generated } from "kysely";
 import type { SqlValue, Statement } from "./statement.ts";
 
-/** Tables of the query builder that all engines have; their migrations describe the columns. */
+/** Tables that all engines have, for the query builder; the migrations describe the columns. */
 export interface Tables {
   conversations: ConversationRecord;
   start_tasks: StartTaskRecord;

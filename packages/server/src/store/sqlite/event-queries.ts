@@ -6,10 +6,10 @@ const keys = `key BETWEEN ?1 * ${maxSeq + 1} + ?2 AND ?1 * ${maxSeq + 1} + ${max
 const listed = "conversation = ? AND listed_index BETWEEN ? AND ? ORDER BY listed_index";
 const ofKind = "conversation = ? AND kind = ? AND listed_index BETWEEN ? AND ?";
 
-/** SQLite joins texts: one value to read instead of a hundred. */
+/** SQLite joins the texts, so that the server reads one value instead of a hundred. */
 const joined = (rows: string) =>
   `SELECT group_concat(json) AS items FROM (SELECT json FROM events WHERE ${rows})`;
-/** Lengths are stored before the texts, which are not read. */
+/** SQLite stores the length before the text, so this statement does not read the texts. */
 const summed = (rows: string) =>
   `SELECT sum(length) AS length FROM (SELECT octet_length(json) AS length FROM events WHERE ${rows})`;
 

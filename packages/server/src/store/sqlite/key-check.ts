@@ -3,7 +3,7 @@ import type { Vault } from "../vault.ts";
 
 const place = "store:key-check";
 
-/** Checks that the vault has the key of the database; an unused database takes it over. */
+/** Checks that the vault has the key of the database; an unused database gets the vault's key. */
 export function checkKey(database: DatabaseSync, vault: Vault): void {
   if (!opensCheck(database, vault))
     database
@@ -24,7 +24,7 @@ export function checkKeyOfFile(file: string, vault: Vault): void {
   }
 }
 
-/** False when the database has no key yet. */
+/** Checks a vault. Returns false when the database has no key yet. */
 function opensCheck(database: DatabaseSync, vault: Vault): boolean {
   const row = database.prepare("SELECT value FROM meta WHERE name = 'key_check'").get();
   if (row) vault.decrypt(row.value as Uint8Array, place);

@@ -26,7 +26,7 @@ export interface RunJob {
   type: "run";
   /** The user whose quota must have room for the statements. */
   userId?: string;
-  /** Nothing is written if it finds a row. */
+  /** A statement; the writer writes nothing if this statement finds a row. */
   full?: Statement;
   /** The statements delete or stop something, for which a full disk has a reserve. */
   usesReserve?: boolean;

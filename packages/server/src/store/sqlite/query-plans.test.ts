@@ -62,7 +62,7 @@ const others = {
   ...prefixed("scopes", scopeQueries(sqliteDialect.queries)),
 };
 
-/** Numbered parameters may occur several times. */
+/** Counts the parameters of a statement, in which a numbered parameter may occur several times. */
 function countParameters(sql: string): number {
   const numbered = Array.from(sql.matchAll(/\?(\d+)/g), ([, number]) => Number(number));
   return numbered.length > 0 ? Math.max(...numbered) : sql.split("?").length - 1;

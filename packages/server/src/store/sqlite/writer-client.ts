@@ -108,7 +108,10 @@ export class WriterClient implements SqlWriter {
     return this.#send({ type: "run", userId, statements }) as Promise<number>;
   }
 
-  /** Like `run`, below a limit. Throws what its `refuse` gives, and StorageQuotaReached. */
+  /**
+   * Like `run`, for rows whose number is limited. Throws what `refuse` of the limit returns, and
+   * StorageQuotaReached.
+   */
   async addWithin(
     { userId, full, refuse, countsBytes }: WriteLimit,
     ...statements: Statement[]

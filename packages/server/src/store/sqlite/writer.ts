@@ -280,7 +280,7 @@ function append(job: AppendJob): AppendStamps {
   const texts = [...job.calls, ...job.events.map(({ body }) => body)];
   const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text) + rowBytes, 0);
   requireRoom(log, bytes, job.isEnding);
-  // The first write: a failure before it needs no rollback.
+  // This is the first write of the job, so a failure before it needs no rollback.
   if (job.delivers !== null && removePending.run(job.delivers).changes === 0) {
     throw new JobFailed({ reason: "delivered-already" });
   }

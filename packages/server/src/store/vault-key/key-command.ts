@@ -2,13 +2,13 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { PlatformError } from "@sandpiper/core/errors";
 import { parseKeyOutput } from "./key-file.ts";
 
-/** Time of the command, ms. */
+/** How long the command may run, ms. */
 const timeoutMs = 30_000;
-/** More output is no key, bytes. */
+/** Most output that can be a key, bytes. */
 const maxOutputBytes = 1_024;
-/** Characters of the messages that an error shows. */
+/** Most characters of the messages that an error shows. */
 const maxMessage = 500;
-/** A shorter output is not searched for in the messages. */
+/** Fewest characters of an output that the error hides in the messages. */
 const minSecretLength = 8;
 
 interface Ended {
@@ -20,10 +20,10 @@ interface Ended {
 }
 
 /**
- * Runs the command that prints the key of the vault, such as that of a key management service,
- * without a shell. It gets the server's environment without the variables of Sandpiper, and 30 s;
- * its whole process group is killed then. Throws ConfigInvalid with its exit code and messages, and
- * never with what it printed.
+ * Runs the command that prints the key of the vault, such as a command of a key management service,
+ * without a shell. The command gets the server's environment without the variables of Sandpiper.
+ * After 30 s its whole process group is killed. Throws ConfigInvalid with the command's exit code
+ * and messages, and never with its output.
  */
 export async function runKeyCommand(argv: readonly string[], limits = { timeoutMs }): Promise<Uint8Array> {
   const program = argv[0]!;
@@ -49,7 +49,7 @@ function run([program, ...args]: readonly string[], limitMs: number): Promise<En
     const env = Object.fromEntries(
       Object.entries(process.env).filter(([name]) => !name.startsWith("SANDPIPER_")),
     );
-    // A group of its own, so that children of the command end with it.
+    // The command has a process group of its own, so that its children end with it.
     const child = spawn(program!, args, { env, detached: true, stdio: ["ignore", "pipe", "pipe"] });
     let output = Buffer.alloc(0);
     let messages = "";
@@ -81,11 +81,11 @@ function killGroup({ pid }: ChildProcess): void {
   try {
     if (pid !== undefined) process.kill(-pid, "SIGKILL");
   } catch {
-    // The group has ended.
+    // The process group has ended already.
   }
 }
 
-/** The end of the messages, on one line, without what the command printed. */
+/** Returns the end of the messages on one line, without the output of the command. */
 function describeMessages(messages: string, output: Buffer): string {
   const printed = output.toString("latin1").trim();
   const clean = printed.length < minSecretLength ? messages : messages.replaceAll(printed, "(hidden)");

@@ -4,9 +4,12 @@ import { dirname } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
 import { parseVaultKey, vaultKeyBytes } from "../../config/vault-key-source.ts";
 
-/** A longer file is no key, with or without a newline at its end. */
+/** Most bytes of a file that can be a key, with or without a newline at its end. */
 const maxFileBytes = 128;
-/** The group may read a file that an operator gives, as Kubernetes does for a pod's user. */
+/**
+ * Permissions that a file of an operator must not have. Its group may read it, because Kubernetes
+ * gives a file to a pod's user in this way.
+ */
 const forbiddenBits = { own: 0o077, given: 0o027 };
 
 /** Creates the file atomically, complete and synced; an existing file stays. */
@@ -44,7 +47,7 @@ export async function readOwnKeyFile(keyFile: string): Promise<Uint8Array> {
 
 /**
  * Reads the file that SANDPIPER_VAULT_KEY_FILE names: 32 bytes, or their base64 or hexadecimal
- * text. It is never created, because another node would then create another key. Throws
+ * text. Never creates the file, because another node would then create another key. Throws
  * ConfigInvalid.
  */
 export async function readGivenKeyFile(keyFile: string): Promise<Uint8Array> {
@@ -62,7 +65,7 @@ export async function readGivenKeyFile(keyFile: string): Promise<Uint8Array> {
   return key;
 }
 
-/** A key as 32 bytes, or as text with spaces around it; undefined for anything else. */
+/** Parses a key: 32 bytes, or a text with spaces around it; undefined for any other content. */
 export function parseKeyOutput(output: Uint8Array): Uint8Array | undefined {
   if (output.length === vaultKeyBytes) return output;
   return parseVaultKey(Buffer.from(output).toString("latin1").trim());

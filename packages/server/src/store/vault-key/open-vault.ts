@@ -5,9 +5,9 @@ import { runKeyCommand } from "./key-command.ts";
 import { readGivenKeyFile } from "./key-file.ts";
 
 /**
- * Opens the vault with the key of a source; undefined: with the file `vault.key` of the data
- * folder, which `create` makes when it is missing. Throws ConfigInvalid when the source gives no
- * key.
+ * Opens the vault with the key of a source. Without a source, uses the file `vault.key` of the data
+ * folder; with `create`, makes the file when it is missing. Throws ConfigInvalid when the source
+ * gives no key.
  */
 export async function openVaultOf(
   source: VaultKeySource | undefined,
@@ -25,7 +25,10 @@ export async function openVaultOf(
   }
 }
 
-/** The source in a sentence, for example `the key of SANDPIPER_VAULT_KEY`; never the key. */
+/**
+ * Names the source in the words of a sentence, for example `the key of SANDPIPER_VAULT_KEY`; never
+ * names the key.
+ */
 export function describeKeySource(source: VaultKeySource | undefined, dataDir: string): string {
   switch (source?.from) {
     case undefined:

@@ -1,4 +1,4 @@
-/** Which shared blobs are needed, and by which sandboxes and snapshots. */
+/** Adds the tables of shared blobs and of the sandboxes and snapshots that need them. */
 export const blobs = `
 CREATE TABLE blobs (
   digest TEXT PRIMARY KEY,

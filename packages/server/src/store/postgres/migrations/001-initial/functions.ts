@@ -1,4 +1,4 @@
-/** What a full conversation may still store to record that it ends: bytes and events. */
+/** Most bytes and most events that a full conversation may still store to record its end. */
 const endingBytes = 2 ** 20;
 const endingEvents = 1_000;
 const maxSeq = 2 ** 24 - 1;
