@@ -93,7 +93,7 @@ describe.each(engines.filter(({ isThere }) => isThere))("blobs in $name", ({ ope
     },
   );
 
-  test("equal bytes are stored once, also by writers at the same moment", async () => {
+  test("the store keeps equal bytes once, also those of writers at the same moment", async () => {
     const bytes = randomBytes(partBytes + 10);
     const blobs = await Promise.all(Array.from({ length: 5 }, () => put(bytes)));
     expect(new Set(blobs.map(({ digest }) => digest)).size).toBe(1);

@@ -22,7 +22,7 @@ export interface BlobPage {
 }
 
 /**
- * Keeps large data that several servers share. Equal bytes are stored once. All methods throw
+ * Keeps large data that several servers share. Keeps equal bytes once. All methods throw
  * BlobsUnavailable when the store does not answer or refuses, and the reason of an aborted signal.
  */
 export interface BlobStore {

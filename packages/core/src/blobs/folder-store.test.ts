@@ -86,7 +86,7 @@ test("an error names a folder that cannot be used, and other users cannot read b
   }
 });
 
-test("a link in the place of a blob is not followed", async () => {
+test("the store does not follow a link in the place of a blob", async () => {
   const store = new FolderBlobStore(folder);
   const digest = "a".repeat(64);
   mkdirSync(join(folder, "sha256", "aa"), { recursive: true });

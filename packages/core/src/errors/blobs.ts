@@ -14,7 +14,7 @@ export const blobsErrors = {
   },
   BlobsUnavailable: {
     CopyCancelled: "The files are not copied, because they are about to change.",
-    CopyRemoved: "The copy was removed while it was stored: it will be made again.",
+    CopyRemoved: "The copy was removed while it was stored: the server makes it again.",
     BlobFolderUnusable:
       "The folder {place} cannot be used ({reason}): let the server read and write there, or set SANDPIPER_BLOBS to another one.",
     BlobsUnreachable:

@@ -77,7 +77,7 @@ interface Copy {
   maxCopyBytes?: number | undefined;
 }
 
-/** Lets the server copy an object, in parts when it is large. */
+/** Makes the server copy an object, in parts when the object is large. */
 export async function copyObject({
   client,
   from,

@@ -10,7 +10,7 @@ export interface Part {
   isLast: boolean;
 }
 
-/** Cuts a stream into parts, each completely in memory, and counts all bytes. */
+/** Cuts a stream into parts, each of them completely in memory, and counts all bytes. */
 export async function* cutIntoParts(
   source: AsyncIterable<Uint8Array>,
   counted: CountedBytes,

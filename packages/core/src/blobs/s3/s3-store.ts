@@ -59,7 +59,8 @@ export function openS3BlobStore(place: S3Place, limits: S3Limits = defaultLimits
     ...(endpoint !== undefined && { endpoint, forcePathStyle: true }),
     ...(credentialsFile !== undefined && { credentials: fromIni({ filepath: credentialsFile }) }),
     maxAttempts: limits.tries,
-    // Blobs have digests of their own, and not every server knows the newer checksums.
+    // Blobs have digests of their own, so the newer checksums, which some servers do not know, are
+    // needless.
     requestChecksumCalculation: "WHEN_REQUIRED",
     responseChecksumValidation: "WHEN_REQUIRED",
     requestHandler: new BoundedHandler({
