@@ -21,7 +21,7 @@ export const driversErrors = {
     DiskUsageFailed: "The files of the sandbox could not be measured: {reason}.",
     CommandFailed: "The command could not be run: {reason}.",
     CommandFenced:
-      "The command was not run: another server owns its conversation now (this one had ownership {epoch}).",
+      "The command was not run: another server owns its conversation now (this one had the epoch {epoch}).",
     RuntimeUnusable: ({ runtime }: { runtime: string }) =>
       `${runtime} does not run here as an OCI runtime; ${installRuntime}.`,
     RuntimeMissing: `No OCI runtime is installed; ${installRuntime}.`,
@@ -55,7 +55,7 @@ export const driversErrors = {
     ClusterForbidden:
       "The server may not {action} in the cluster ({reason}): `sandpiper doctor` lists the rights that it needs.",
     ClusterQuotaFull:
-      "A quota of the cluster is full ({reason}): remove sandboxes, or the operator raises the quota.",
+      "A quota of the cluster is full ({reason}): remove sandboxes, or let the operator raise the quota.",
     ClusterRefused: "The Kubernetes API server could not {action}: {reason}.",
     HelperNotCompiled:
       "The helper of the kubernetes driver could not be compiled ({reason}): install a C compiler with `apt-get install gcc libc6-dev`.",

@@ -17,11 +17,13 @@ export interface Callbacks {
   /** Removes the callbacks of a conversation; undelivered events are dropped. */
   drop(conversationId: string): Promise<void>;
 
-  /** Delivers what an earlier server, or another one, has left of sandboxes. */
+  /**
+   * Delivers the events that an earlier server or another node has left undelivered in sandboxes.
+   */
   adopt(scope: SandboxScope): Promise<void>;
   /**
-   * Ends the deliveries for conversations in sandboxes that go to another node, which repeats what
-   * is under way. Never rejects.
+   * Ends the deliveries for conversations in sandboxes that go to another node, which repeats the
+   * deliveries in progress. Never rejects.
    */
   release(sandboxIds: readonly string[]): Promise<void>;
 

@@ -73,7 +73,7 @@ async function say(id: string, ...texts: string[]): Promise<void> {
   );
 }
 
-/** The same object with other methods. */
+/** Returns an object with some methods replaced. */
 function override<T extends object>(target: T, methods: Partial<T>): T {
   return new Proxy(target, {
     get(_, name) {

@@ -40,7 +40,10 @@ export class DeliveryWorker {
   #urgent = false;
   /** The conversation's metadata has changed, which agent-server reports include. Not durable. */
   #changed = false;
-  /** Number of notifications: a decision to wait or to end holds only while it is the same. */
+  /**
+   * Number of notifications. A decision to wait or to end holds only while this number stays the
+   * same.
+   */
   #notices = 0;
   #interrupt: (() => void) | undefined;
   readonly #ended: Promise<void>;
@@ -94,7 +97,7 @@ export class DeliveryWorker {
     const { callbacks, events, sender } = this.#deps;
     const notices = this.#notices;
     const [row, lastSeq] = await Promise.all([callbacks.get(this.id), events.lastSeq(this.#conversationId)]);
-    // A notification that came during the look-up may be about what it did not see.
+    // A notification during the look-up may be about a record that the look-up did not see.
     if (notices !== this.#notices) return true;
     if (row?.status !== "ACTIVE" || (!this.#changed && lastSeq < row.nextSeq)) {
       this.#onEnd();
@@ -131,7 +134,7 @@ export class DeliveryWorker {
     let nextSeq = row.nextSeq;
     let status: unknown;
     let lastSeq = 0;
-    // Before the reads, because of notifications that come during them.
+    // The number is read before the other reads, because notifications may come during them.
     this.#gathered = 0;
     this.#urgent = false;
     for (let last = false; !batch && !last; ) {

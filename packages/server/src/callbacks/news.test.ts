@@ -8,7 +8,7 @@ const record: News = { records: 1, urgent: false, changed: false };
 const end: News = { records: 1, urgent: true, changed: false };
 const change: News = { records: 0, urgent: false, changed: true };
 
-/** Looks up in a list of callbacks; each look-up waits to be answered. */
+/** Looks up callbacks in a list. Each look-up waits until the test answers it. */
 function open() {
   const callbacks: string[] = [];
   const told: [string, News][] = [];

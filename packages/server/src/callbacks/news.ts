@@ -2,20 +2,20 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "@sandpiper/core/log/logger";
 import { hexId } from "@sandpiper/wire";
 
-/** What has happened in a conversation. */
+/** The news of a conversation. */
 export interface News {
   /** Number of appended records. */
   records: number;
-  /** The records end a run. */
+  /** True when the records end a run. */
   urgent: boolean;
-  /** The conversation has changed without a record. */
+  /** True when the conversation has changed without a record. */
   changed: boolean;
 }
 
 type Active = { id: string; nextSeq: number };
 
 export interface ConversationNewsDeps {
-  /** The active callbacks of a conversation. */
+  /** Reads the active callbacks of a conversation. */
   find: (conversationId: string) => Promise<readonly Active[]>;
   tell: (conversationId: string, callback: Active, news: News) => void;
   logger: Pick<Logger, "error">;
@@ -26,8 +26,9 @@ export interface ConversationNewsDeps {
 }
 
 /**
- * Tells active callbacks the news of their conversation. A conversation has one look-up at a time;
- * meanwhile news gather for the next one, because a callback may have been added since.
+ * Tells active callbacks the news of their conversation. A conversation has one look-up at a time.
+ * News that come during a look-up wait for the next one, because a client may have added a callback
+ * meanwhile.
  */
 export class ConversationNews {
   readonly #deps: ConversationNewsDeps;
@@ -49,7 +50,7 @@ export class ConversationNews {
     await Promise.all(this.#looking.values());
   }
 
-  /** Never rejects. */
+  /** Looks up the callbacks and tells them the news. Never rejects. */
   async #tellAll(conversationId: string): Promise<void> {
     const { find, tell, logger, signal, retryMs = 5_000 } = this.#deps;
     for (let news = this.#take(conversationId); news; news = this.#take(conversationId)) {
@@ -57,7 +58,10 @@ export class ConversationNews {
         for (const callback of await find(conversationId)) tell(conversationId, callback, news);
       } catch (error) {
         if (signal.aborted) break;
-        logger.error({ err: error, conversation: hexId(conversationId) }, "callbacks not found; retrying");
+        logger.error(
+          { err: error, conversation: hexId(conversationId) },
+          "the server could not look up callbacks; retrying",
+        );
         this.#gathered.set(conversationId, merge(news, this.#take(conversationId)));
         await sleep(retryMs, undefined, { signal }).catch(() => {});
         if (signal.aborted) break;

@@ -2,7 +2,9 @@ import { type CallbackInfo, hexId, isoTime, newId } from "@sandpiper/wire";
 import type { CallbackRow, StoredProcessor } from "../store/callback-store.ts";
 import { noFailure } from "./delivery-worker.ts";
 
-/** The resource of a callback; `lastSeq` is that of its conversation. */
+/**
+ * Makes the API resource of a callback. `lastSeq` is the last sequence number of its conversation.
+ */
 export function present(row: CallbackRow, lastSeq: number): CallbackInfo {
   const { processor } = row;
   const isHook = processor.kind === "WebhookCallbackProcessor";
@@ -22,7 +24,7 @@ export function present(row: CallbackRow, lastSeq: number): CallbackInfo {
   };
 }
 
-/** An active callback that begins with the conversation's first record. */
+/** Makes the row of an active callback that begins with the conversation's first record. */
 export function createRow(userId: string, conversationId: string, processor: StoredProcessor): CallbackRow {
   return {
     id: newId(),

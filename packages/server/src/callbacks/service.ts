@@ -17,7 +17,7 @@ export interface CallbackServiceDeps {
   store: Pick<Store, "callbacks" | "events">;
   sender: CallbackSender;
   logger: Logger;
-  /** Absent in a server that is alone, which delivers for all sandboxes. */
+  /** The nodes' part; absent in a server that is alone, which delivers for all sandboxes. */
   places?: CallbackPlaces | undefined;
   /** Default 1 s; see `DeliveryWorkerDeps`. */
   batchDelayMs?: number;
@@ -25,15 +25,15 @@ export interface CallbackServiceDeps {
   giveUpMs?: number;
 }
 
-/** Where conversations are handled. */
+/** Which node handles conversations. */
 export interface CallbackPlaces {
-  /** The sandbox of a conversation; undefined when there is no such conversation. */
+  /** Returns the sandbox of a conversation; undefined when there is no such conversation. */
   findSandbox(conversationId: string): Promise<string | undefined>;
   /** Whether this node owns a sandbox. */
   owns(sandboxId: string): boolean;
 }
 
-/** How long the end of deliveries is waited for, ms. */
+/** How long a release waits for the end of deliveries, ms. */
 const maxEndMs = 2_000;
 
 /** Callbacks in the store, with a worker for each that has pending events. */
@@ -42,7 +42,7 @@ export class CallbackService implements Callbacks {
   readonly #workerDeps: DeliveryWorkerDeps;
   /** By conversation, then by callback. */
   readonly #workers = new Map<string, Map<string, DeliveryWorker>>();
-  /** The sandboxes of conversations with workers, if there are several nodes. */
+  /** The sandboxes of conversations with workers; empty in a server that is alone. */
   readonly #sandboxes = new Map<string, string>();
   readonly #additions = new KeyedMutex();
   /** Deletions that are being reported. */
@@ -81,7 +81,9 @@ export class CallbackService implements Callbacks {
     this.#unfollow = events.followAll((conversationId, records) => this.#notify(conversationId, records));
   }
 
-  /** Delivers what an earlier server, or another one, has left of sandboxes. */
+  /**
+   * Delivers the events that an earlier server or another node has left undelivered in sandboxes.
+   */
   async adopt(scope: SandboxScope): Promise<void> {
     for (const { id, conversationId } of await this.#deps.store.callbacks.listPending(scope))
       if (!this.#workers.get(conversationId)?.has(id) && (await this.#isHere(conversationId)))
@@ -187,7 +189,8 @@ export class CallbackService implements Callbacks {
       const own = all.filter((other) => other.processor.kind !== "ServerWebhook");
       if (own.length >= maxCallbacks) throw new PlatformError("CallbackLimitReached", { max: maxCallbacks });
       await callbacks.create([row]);
-      // Records that were appended meanwhile found no callback.
+      // Records that were appended meanwhile did not reach the callback, so its worker looks for
+      // them.
       if (await this.#isHere(conversationId)) this.#worker(conversationId, row.id).notifyRecords(1, false);
       return present(row, lastSeq);
     });
@@ -216,7 +219,10 @@ export class CallbackService implements Callbacks {
     this.#news.add(conversationId, { records: records.length, urgent, changed: false });
   }
 
-  /** Whether this node delivers for a conversation; its sandbox is known then. */
+  /**
+   * Whether this node delivers for a conversation. If it does, `#sandboxes` has the conversation's
+   * sandbox.
+   */
   async #isHere(conversationId: string): Promise<boolean> {
     const { places } = this.#deps;
     if (!places) return true;

@@ -4,7 +4,8 @@ import type { Config } from "../config/config.ts";
 import { type DoctorFinding, finding } from "./finding.ts";
 
 /**
- * Whether shared blobs can be written, read, listed and removed; nothing when none are configured.
+ * Checks that the server can write, read, list and remove shared blobs. Returns no finding when the
+ * configuration names no blobs.
  */
 export async function checkBlobs({ blobs: place }: Config): Promise<DoctorFinding[]> {
   if (!place) return [];

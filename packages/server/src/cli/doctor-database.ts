@@ -7,10 +7,10 @@ import { type DoctorFinding, finding } from "./finding.ts";
 
 const name = "database";
 
-/** Difference of the clocks above which times of several servers would not fit, ms. */
+/** Difference of the clocks above which the times of several servers would disagree, ms. */
 const maxClockDifferenceMs = 1_000;
 
-/** Whether the PostgreSQL database can be used. Creates and changes nothing. */
+/** Checks the PostgreSQL database. Creates and changes nothing. */
 export async function checkDatabase({ database }: Config): Promise<DoctorFinding[]> {
   if (!database) return [];
   try {

@@ -8,7 +8,10 @@ import { loadHelper } from "@sandpiper/sandbox/drivers/kubernetes/helper-program
 import type { Config } from "../config/config.ts";
 import { type DoctorFinding, finding } from "./finding.ts";
 
-/** Checks whether the cluster answers and gives the server its rights, and the helper compiles. */
+/**
+ * Checks that the cluster answers, that it gives the server its rights, and that the helper
+ * compiles.
+ */
 export async function examineCluster({ kubernetes }: Config): Promise<DoctorFinding[]> {
   const findings = [await tryHelper()];
   try {
@@ -43,14 +46,14 @@ export async function examineCluster({ kubernetes }: Config): Promise<DoctorFind
   return findings;
 }
 
-/** Rights as `create, get of pods; …`. */
+/** Writes rights as `create, get of pods; …`. */
 function listRights(rights: Right[]): string {
   const resources = [...new Set(rights.map(({ resource }) => resource))];
   const verbs = (name: string) => rights.flatMap(({ verb, resource }) => (resource === name ? verb : []));
   return resources.map((name) => `${verbs(name).join(", ")} of ${name}`).join("; ");
 }
 
-/** Whether the helper of the pods is compiled or can be. */
+/** Checks that the helper of the pods compiles. */
 async function tryHelper(): Promise<DoctorFinding> {
   const dir = await mkdtemp(join(tmpdir(), "sandpiper-doctor-"));
   try {

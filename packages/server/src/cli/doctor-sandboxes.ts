@@ -15,7 +15,7 @@ export async function examineSandboxes(config: Config): Promise<DoctorFinding[]>
   // A met requirement with advice could be improved.
   if (config.driver === "docker") return [await checkEngine(config)];
   if (config.driver === "kubernetes") {
-    // Loading the client library takes long.
+    // The import is lazy, because the client library takes long to load.
     const { examineCluster } = await import("./doctor-kubernetes.ts");
     return await examineCluster(config);
   }

@@ -9,8 +9,8 @@ import { type DoctorFinding, finding } from "./finding.ts";
 const name = "vault key";
 
 /**
- * Whether the key of the vault is there, and opens what the data folder contains. Runs the command
- * of SANDPIPER_VAULT_KEY_COMMAND, and creates no key.
+ * Checks that the key of the vault exists and opens the encrypted data of the data folder. Runs the
+ * command of SANDPIPER_VAULT_KEY_COMMAND, and creates no key.
  */
 export async function checkVaultKey({ vaultKey, dataDir }: Config): Promise<DoctorFinding> {
   const source = describeKeySource(vaultKey, dataDir);

@@ -101,8 +101,8 @@ function usageError(sentence: string): CliError {
 }
 
 /**
- * Accesses the keys, even while servers run. An older store is migrated first, which for a data
- * folder needs the server to be stopped.
+ * Accesses the keys, even while servers run. Migrates an older store first; for a data folder, the
+ * server must be stopped for that.
  */
 async function withKeys<T>(work: (apiKeys: ApiKeys) => Promise<T>): Promise<T> {
   const config = loadConfig();
@@ -133,7 +133,7 @@ async function openDatabaseKeys({ database, dataDir, vaultKey }: Config): Promis
   return { keys: store.apiKeys, close: () => store.close() };
 }
 
-/** A change is one short SQLite transaction beside a running server. */
+/** A change of the keys is one short SQLite transaction, which may run beside a server. */
 async function openFolderKeys({ dataDir, vaultKey }: Config): Promise<OpenedKeys> {
   const database = join(dataDir, "store", "sandpiper.db");
   const exists = sqliteStoreExists(dataDir);

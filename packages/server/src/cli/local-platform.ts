@@ -68,7 +68,10 @@ export async function openAccess(
   return { client: new Client(url, key), key, release };
 }
 
-/** True for the key of a process of this place, or of an older version, that has ended. */
+/**
+ * Whether a key belongs to an ended process of this place, or to an ended process of an older
+ * version.
+ */
 function isLeftOver(name: string, place: string): boolean {
   const [, pid, its = place] = /^command line, process (\d+)(?:, place (\w+))?$/.exec(name) ?? [];
   if (pid === undefined || its !== place) return false;

@@ -2,13 +2,16 @@ import type { MoveProgress } from "../store/move/move-to-postgres.ts";
 import { inertLine } from "./inert.ts";
 import { createPaint } from "./style.ts";
 
-/** How often a terminal shows another number, and another stream a line, ms. */
+/** Delay between two numbers on a terminal, and between two lines in another stream, ms. */
 const terminalMs = 100;
 const lineMs = 5_000;
 
 const verbs = { copy: "Copying", compare: "Comparing" } as const;
 
-/** Shows on standard error how far a copy is: in one line of a terminal, else a line at times. */
+/**
+ * Shows the progress of a copy on standard error: in one line of a terminal, else in a line at
+ * intervals.
+ */
 export function showProgress(): { onProgress(progress: MoveProgress): void; end(): void } {
   const { isTTY } = process.stderr;
   const paint = createPaint(process.stderr);
@@ -16,7 +19,7 @@ export function showProgress(): { onProgress(progress: MoveProgress): void; end(
   let shownAt = performance.now();
   return {
     onProgress({ step, table, done, total }) {
-      // The clock is not read for each row.
+      // The clock is read only for some rows, because each read takes time.
       if (done % 256 !== 0) return;
       const now = performance.now();
       if (now - shownAt < interval) return;

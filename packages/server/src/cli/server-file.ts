@@ -33,7 +33,8 @@ const renewMs = 2_000;
 
 /**
  * Publishes a server until the returned function is called. When several servers share a folder,
- * the file shows the one that was published last; once that has ended, another one replaces it.
+ * the file shows the server that was published last; once that server has ended, another one
+ * replaces it.
  */
 export function keepPublished(
   dataDir: string,
@@ -45,7 +46,7 @@ export function keepPublished(
     try {
       if (!findServer(dataDir)) publishServer(dataDir, server);
     } catch {
-      // The disk is full: the next round tries again.
+      // When the write fails, for example on a full disk, the next round tries again.
     }
   };
   const timer = setInterval(renew, intervalMs).unref();

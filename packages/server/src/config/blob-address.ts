@@ -7,7 +7,7 @@ export type BlobAddress =
   | Pick<S3Place, "kind" | "bucket" | "prefix">;
 
 const bucketPattern = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
-/** Names without characters that addresses or paths treat in their own way. */
+/** A prefix of names, without characters that have a meaning in addresses or paths. */
 const prefixPattern = /^(?:[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}\/){0,8}$/;
 
 /** Parses `/srv/blobs`, `s3://bucket` or `s3://bucket/a/b`; undefined for any other text. */
@@ -25,7 +25,7 @@ export function parseOrigin(text: string): string | undefined {
   return url?.pathname === "/" && !url.search && !url.hash ? url.origin : undefined;
 }
 
-/** The place of blobs; the other variables are those of a bucket. */
+/** Makes the place of blobs from its address; the other variables apply to a bucket. */
 export function toBlobPlace(
   address: BlobAddress | undefined,
   access: Pick<S3Place, "endpoint" | "region" | "credentialsFile">,

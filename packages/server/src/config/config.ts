@@ -7,17 +7,20 @@ import type { DatabaseSource } from "./database-source.ts";
 import type { StorageQuotas } from "./storage-quotas.ts";
 import type { VaultKeySource } from "./vault-key-source.ts";
 
-/** How the kubernetes driver uses a cluster; undefined: the defaults of `variables.ts`. */
+/**
+ * How the kubernetes driver uses a cluster; an undefined field has the default that `variables.ts`
+ * describes.
+ */
 export interface KubernetesConfig {
-  /** Absolute path. */
+  /** Absolute path of the kubeconfig. */
   kubeconfig: string | undefined;
   namespace: string | undefined;
   installation: string | undefined;
   runtimeClass: string | undefined;
   storageClass: string | undefined;
-  /** Names of Secrets of the namespace. */
+  /** Names of Secrets in the namespace with which nodes fetch images. */
   pullSecrets: string[];
-  /** Pods that wait, of each kind of sandbox. */
+  /** Number of pods that wait for each kind of sandbox. */
   warmPods: number;
   userNamespaces: boolean;
 }
@@ -34,12 +37,12 @@ export interface Config {
   database: DatabaseSource | undefined;
   /** How the servers of one PostgreSQL database reach and replace each other. */
   node: {
-    /** Address of this one for the others; undefined: made from host and port. */
+    /** Address at which other nodes reach this one; undefined: it is made from host and port. */
     url: string | undefined;
-    /** How long a machine must be gone until others take its sandboxes over, ms. */
+    /** How long no node of a place must be alive before other nodes claim its sandboxes, ms. */
     lostAfterMs: number;
   };
-  /** Where copies of the files of sandboxes are kept; undefined: nowhere. */
+  /** Place of the copies of sandboxes' files; undefined: the server keeps no copies. */
   blobs: BlobPlace | undefined;
   /** SANDPIPER_API_KEY; undefined: a key is created at the first start. */
   apiKey: string | undefined;

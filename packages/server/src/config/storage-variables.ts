@@ -4,7 +4,7 @@ import { parseFilePath, parseInteger, parseNodeUrl } from "./value-parsers.ts";
 import { defineVariable } from "./variable.ts";
 import { parseCommand, parseVaultKey } from "./vault-key-source.ts";
 
-/** Variables of what is stored outside of the data folder: vault key, database and blobs. */
+/** Variables of data outside of the data folder: vault key, database and blobs. */
 export const storageVariables = {
   vaultKeyFile: defineVariable<string | undefined>({
     name: "SANDPIPER_VAULT_KEY_FILE",
@@ -16,7 +16,8 @@ export const storageVariables = {
   }),
   vaultKey: defineVariable<Uint8Array | undefined>({
     name: "SANDPIPER_VAULT_KEY",
-    description: "That key itself; programs that the server starts do not get the variable",
+    description:
+      "The key that encrypts settings and secrets; programs that the server starts do not get the variable",
     defaultText: "none",
     defaultValue: () => undefined,
     must: "32 bytes as base64 or hexadecimal text",
@@ -25,7 +26,8 @@ export const storageVariables = {
   }),
   vaultKeyCommand: defineVariable<string[] | undefined>({
     name: "SANDPIPER_VAULT_KEY_COMMAND",
-    description: "Command that prints that key, such as one of a key management service; no shell reads it",
+    description:
+      "Command that prints the key that encrypts settings and secrets, such as one of a key management service; no shell reads it",
     defaultText: "none",
     defaultValue: () => undefined,
     must: "words separated by spaces, or a JSON array of words",
@@ -35,7 +37,7 @@ export const storageVariables = {
   databaseUrl: defineVariable<string | undefined>({
     name: "SANDPIPER_DATABASE_URL",
     description:
-      "PostgreSQL database that has what otherwise is in the data folder; programs that the server starts do not get the variable",
+      "Address of the PostgreSQL database that replaces SQLite in the data folder; programs that the server starts do not get the variable",
     defaultText: "SQLite in the data folder",
     defaultValue: () => undefined,
     must: "an address such as postgres://user:password@host/database",
@@ -44,7 +46,7 @@ export const storageVariables = {
   }),
   databaseUrlFile: defineVariable<string | undefined>({
     name: "SANDPIPER_DATABASE_URL_FILE",
-    description: "File with that address",
+    description: "File with the address of the PostgreSQL database",
     defaultText: "none",
     defaultValue: () => undefined,
     must: "the path of a file",
@@ -61,7 +63,7 @@ export const storageVariables = {
   nodeLostAfterMs: defineVariable<number>({
     name: "SANDPIPER_NODE_LOST_AFTER",
     description:
-      "Seconds without any server on a machine after which others continue its conversations without the files of its sandboxes",
+      "Seconds without a living server on a machine after which other servers continue its conversations, without the files of its sandboxes",
     defaultText: "60",
     defaultValue: () => 60_000,
     must: "a whole number from 5 to 86400",

@@ -1,19 +1,19 @@
 import { PlatformError } from "@sandpiper/core/errors";
 
-/** Where the key of the vault comes from, other than the file `vault.key` of the data folder. */
+/** The source of the vault's key when that is not the file `vault.key` of the data folder. */
 export type VaultKeySource =
   | { from: "file"; path: string }
   | { from: "variable"; key: Uint8Array }
   | { from: "command"; argv: readonly string[] };
 
-/** Bytes of a key. */
+/** Size of a key, bytes. */
 export const vaultKeyBytes = 32;
 
-/** The longest command, and the longest text of one that still is a key, in characters. */
+/** Most characters of the text that names a command. */
 const maxCommandLength = 4_096;
 
 /**
- * Parses a key of 32 bytes: 64 hexadecimal digits, or base64 in either alphabet. Undefined for any
+ * Parses a key of 32 bytes: 64 hexadecimal digits, or base64 in either alphabet; undefined for any
  * other text.
  */
 export function parseVaultKey(text: string): Uint8Array | undefined {
@@ -41,8 +41,8 @@ function parseWords(text: string): string[] | undefined {
 }
 
 /**
- * The source that the variables name; undefined: the data folder. Throws ConfigInvalid when several
- * are set, because one of them would silently have no effect.
+ * Returns the source that the variables name; undefined: the data folder. Throws ConfigInvalid when
+ * several variables are set, because all but one would silently have no effect.
  */
 export function chooseVaultKeySource(given: {
   file: string | undefined;

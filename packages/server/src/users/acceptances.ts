@@ -22,7 +22,7 @@ export interface StoredAcceptancesOptions {
 /** Decides what projects may do: the one place that knows what users have accepted. */
 export class StoredAcceptances implements Acceptances {
   readonly #options: StoredAcceptancesOptions;
-  /** Serialises what is found in a sandbox, and the acceptances of a user. */
+  /** Serialises the searches in a sandbox, and the acceptances of a user. */
   readonly #changes = new KeyedMutex();
 
   constructor(options: StoredAcceptancesOptions) {

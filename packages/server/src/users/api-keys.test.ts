@@ -177,7 +177,7 @@ test("a login expires no later than its key, and the oldest of too many is remov
   expect(holders.filter(Boolean)).toHaveLength(50);
 });
 
-/** A store whose next look-ups wait until they are let go. */
+/** A store whose next look-ups wait until the test releases them. */
 function holdLookUps() {
   const held = Promise.withResolvers<void>();
   let asked = 0;

@@ -24,8 +24,8 @@ interface Found {
 /**
  * Caches the holders of keys and logins by hash for a second, so that an authenticated request
  * costs one SHA-256 and a map look-up. Unknown texts are not cached: they cannot fill memory.
- * Requests that come while the store is asked share its answer. Also writes the last use of each
- * key, once a minute and in the background.
+ * Requests that come during a look-up in the store share its answer. The cache also writes the last
+ * use of each key, once a minute and in the background.
  */
 export class KeyCache {
   readonly #keys: Pick<ApiKeyStore, "touch">;
@@ -99,7 +99,7 @@ export class KeyCache {
       keyExpiresAt: found.key.expiresAt,
       source: found.source,
     });
-    // The answer may be older than a change during the look-up.
+    // The answer may be older than a change that came during the look-up.
     if (clears === this.#clears) this.#known.set(name, { holder, until: now + cacheMs, expiresAt });
     this.#touch(keyId, now);
     return holder;

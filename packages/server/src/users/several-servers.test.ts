@@ -7,7 +7,7 @@ import { StoredApiKeys } from "./api-keys.ts";
 import { StoredSecrets } from "./secrets.ts";
 import { StoredSettings } from "./settings/settings.ts";
 
-/** Users of several servers on one database. */
+/** Several servers on one database change the data of the same users. */
 
 let server: PostgresServer;
 beforeAll(async () => {
@@ -23,7 +23,7 @@ const secretsOf = (store: Store) =>
     mask: { registerSecret() {} },
   });
 
-test("what two servers change at the same time in one user's settings and secrets all survives", async () => {
+test("two servers that change one user's settings and secrets at the same time lose no change", async () => {
   const { place, remove } = await engine.newPlace();
   const stores = await Promise.all([engine.openStore(place), engine.openStore(place)]);
   const conversation = { userId: "ann", conversationId: "of-ann", sandboxId: "s" };
