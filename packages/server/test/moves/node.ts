@@ -21,18 +21,18 @@ import { StoredSecrets } from "../../src/users/secrets.ts";
 import { StoredSettings } from "../../src/users/settings/settings.ts";
 import type { SandboxRecords } from "../support/test-sandboxes.ts";
 
-/** What a model says next. */
+/** The next answer of a model. */
 export type Said = { call: string } | { text: string } | { finish: string };
 
-/** What all nodes of a test share: the world outside of them. */
+/** The parts that all nodes of a test share. */
 export class World {
-  /** Commands that began, by the text of the command, with the node. */
+  /** Commands that have begun, as `<command> on <node>`. */
   readonly commands: string[] = [];
-  /** Model calls that began. */
+  /** Model calls that have begun. */
   readonly calls: string[] = [];
-  /** Holds each command until it is resolved; absent: it ends at once. */
+  /** Promises that delay the ends of commands, by command; a command without one ends at once. */
   readonly holds = new Map<string, PromiseWithResolvers<void>>();
-  /** Says what the model answers to the last words of a conversation. */
+  /** Returns the answer of the model to the last words of a conversation. */
   answer: (last: string, request: ModelRequest) => Said | Promise<Said> = () => ({ finish: "done" });
 
   hold(command: string): PromiseWithResolvers<void> {
@@ -163,7 +163,7 @@ function scriptedModel(name: string, world: World): Model {
   };
 }
 
-/** The events of a conversation's whole log, the unlisted ones included. */
+/** Reads the events of a conversation's whole log, the unlisted ones included. */
 export async function readLog(store: Store, id: string): Promise<Event[]> {
   const records = await store.events.read(id, 0, 10_000);
   return records.map(({ event }) => event);

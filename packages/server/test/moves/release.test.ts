@@ -8,7 +8,10 @@ import { conversationRow, message } from "../support/store.ts";
 import { SandboxRecords } from "../support/test-sandboxes.ts";
 import { readLog, TestNode, World } from "./node.ts";
 
-/** Two nodes on one database: what is live about a sandbox goes from one to the other. */
+/**
+ * Two nodes on one database: a sandbox goes from one node to the other with everything live about
+ * it.
+ */
 
 let server: PostgresServer;
 beforeAll(async () => {
@@ -49,7 +52,7 @@ async function startNode(name: string): Promise<TestNode> {
   return node;
 }
 
-/** Makes a node the owner in the database, and lets it know. */
+/** Makes a node the owner of the sandbox in the database, and tells the node. */
 async function give(sandboxId: string, to: TestNode): Promise<void> {
   epoch++;
   await engine.query(
@@ -91,7 +94,10 @@ const statuses = (log: Event[]) =>
     event.kind === "ConversationStateUpdateEvent" && event.key === "execution_status" ? [event.value] : [],
   );
 
-/** The numbers of the stored events that a follower gets, and whether it was told of the move. */
+/**
+ * Sequence numbers of the stored events that a follower gets, and whether the follower was told of
+ * the move.
+ */
 function follow(node: TestNode, id: string) {
   const seen = { seqs: [] as number[], moved: 0 };
   const leave = node.conversations.live.follow(id, {
@@ -102,7 +108,7 @@ function follow(node: TestNode, id: string) {
   return { seen, leave };
 }
 
-/** The model calls the commands in turn, and ends. */
+/** Makes the model call the commands in turn, and then finish. */
 function work(...commands: string[]): void {
   world.answer = (last) => {
     const done = commands.findIndex((command) => last.includes(`${command} is done`));
@@ -131,7 +137,8 @@ test("a run goes on elsewhere after its step, and followers get the rest there",
   expect(log.filter(({ kind }) => kind === "AgentErrorEvent")).toEqual([]);
   const last = await one.store.events.lastSeq(id);
   await expect.poll(() => after.seen.seqs.at(-1)).toBe(last);
-  // What the first follower saw has no gap, and the second one goes on where a reader would.
+  // The events of the first follower have no gap, and the second follower gets the events after
+  // them.
   const seqs = before.seen.seqs;
   expect(seqs).toEqual(seqs.map((_seq, index) => index + 1));
   expect(after.seen.seqs.filter((seq) => seq > upTo)[0]).toBe(upTo + 1);
@@ -186,7 +193,7 @@ test("a frozen node that does not know of its loss appends nothing and begins no
   await expect.poll(() => world.calls.length).toBe(1);
   const appended: string[] = [];
   one.store.events.followAll((conversation) => void appended.push(conversation));
-  // The first node still takes itself for the owner.
+  // The first node still takes itself for the owner of the sandbox.
   await give(sandboxId, other);
   await other.conversations.adopt([sandboxId]);
   await finished(id);
@@ -214,7 +221,7 @@ test("a run moves twenty times between two nodes, and each command runs once", a
     world.holds.get(command)!.resolve();
     await moved;
     expect(follower.seen.moved).toBe(1);
-    // A second adoption, by a request for example, changes nothing.
+    // A second adoption, which a request may cause, changes nothing.
     await to.conversations.adopt([sandboxId]);
   }
   await finished(id);
@@ -226,7 +233,7 @@ test("a run moves twenty times between two nodes, and each command runs once", a
   expect(log.filter(({ kind }) => kind === "ObservationEvent")).toHaveLength(21);
 }, 60_000);
 
-test("whoever waits for a conversation that moves learns that it does", async () => {
+test("a caller that waits for a conversation that moves gets SandboxMoved", async () => {
   const { id, sandboxId } = await begin();
   await send(one, id, "go");
   await finished(id);
@@ -297,7 +304,7 @@ test("events that a dead node has not delivered are delivered by the next owner"
   );
   const pending = async () => (await other.callbacks.list(id))[0]!.pending;
   await expect.poll(pending).toBe(false);
-  // The first node delivers no more.
+  // The first node delivers nothing more.
   await other.store.events.append(id, [message("more")]);
   await expect.poll(() => endpoint.received.length).toBe(3);
   expect(endpoint.texts(received.slice(2))).toEqual(["more"]);
@@ -332,7 +339,7 @@ test("a start whose node died before it had a sandbox is taken by one other node
     (await Promise.all(ids.map((id) => one.store.startTasks.get(id)))).filter(
       (task) => task!.status === "ERROR",
     );
-  // The sandboxes of this test do not run, so the starts end, and once each.
+  // The sandboxes of this test do not run, so each start ends, and ends once.
   await expect.poll(async () => (await over()).length, { timeout: 10_000 }).toBe(10);
   expect(created.toSorted()).toEqual(ids.map((id) => `sandbox-of-${id}`).toSorted());
 });

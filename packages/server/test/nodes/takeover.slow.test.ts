@@ -53,7 +53,7 @@ async function useModels(node: ServerProcess): Promise<void> {
 const eventsOf = async (node: ServerProcess, id: string): Promise<Json[]> =>
   (await node.call("GET", `/api/v1/conversation/${id}/events/search?limit=100`)).body.items;
 
-/** What the last command of a conversation has printed. */
+/** Returns the output of the last command of a conversation. */
 const lastOutput = (events: readonly Json[]): string =>
   events.findLast(({ kind, tool_name: tool }) => kind === "ObservationEvent" && tool === "terminal")
     ?.observation.content[0].text;
@@ -120,7 +120,8 @@ test("a node that was frozen for longer than its lease does nothing when it wake
   await waitForEnd(two, id);
   const before = await eventsOf(two, id);
   one.child.kill("SIGCONT");
-  // It renews its lease, or finds it lost, within seconds: then it answers again.
+  // Within seconds the node renews its lease or finds that the lease is lost, and then answers
+  // again.
   await until(async () => (await one.call("GET", `/api/v1/app-conversations?ids=${id}`)).status === 200);
   expect(await eventsOf(two, id)).toEqual(before);
   expect(await eventsOf(one, id)).toEqual(before);

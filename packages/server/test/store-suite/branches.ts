@@ -49,7 +49,7 @@ export function describeBranches({ name, openStore, newPlace }: StoreEngine): vo
         fc.asyncProperty(fc.array(step, { maxLength: 25 }), async (steps) => {
           let { id } = conversationRow();
           await store.conversations.create(conversationRow({ id }));
-          // The model: every event with its parent, and HEAD.
+          // The model consists of every event with its parent, and of HEAD.
           let tree: Seen[] = [];
           let head: string | null = null;
           const wayTo = (eventId: string | null): string[] => {

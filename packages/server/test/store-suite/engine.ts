@@ -10,18 +10,18 @@ export interface OpenOptions {
 /** An engine that the suite runs over. */
 export interface StoreEngine {
   name: string;
-  /** A new place for a store: a folder, or the address of a database. */
+  /** Makes a new place for a store: a folder, or a database and its address. */
   newPlace(): Promise<{ place: string; remove(): Promise<void> }>;
   openStore(place: string, options?: OpenOptions): Promise<Store>;
-  /** A store in a place of its own, which `close` removes. */
+  /** A store in a place of its own; `close` removes the place. */
   createTestStore(options?: OpenOptions): Promise<{ store: Store; place: string; close(): Promise<void> }>;
   /** Runs a statement beside the store. */
   query(place: string, sql: string): Promise<Record<string, unknown>[]>;
-  /** SQL of a text of so many bytes. */
+  /** Returns the SQL of a text with this many bytes. */
   textOf(bytes: number): string;
 }
 
-/** `createTestStore` of an engine. */
+/** Creates a store of the engine in a new place. */
 export function createTestStoreIn(
   engine: Pick<StoreEngine, "newPlace" | "openStore">,
 ): StoreEngine["createTestStore"] {

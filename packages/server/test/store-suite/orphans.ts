@@ -96,7 +96,7 @@ export function describeOrphans({ name, openStore, newPlace, query }: StoreEngin
         ...{ snapshotId: null, lastUsedAt: 1 },
       });
       await belongings(id);
-      // Whatever fails in the middle, as an end of the server would.
+      // The trigger makes the transaction fail in the middle, as the death of the server would.
       if (name === "SQLite")
         await query(
           place,

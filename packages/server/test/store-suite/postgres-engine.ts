@@ -5,8 +5,8 @@ import { databaseOf, type PostgresServer } from "../support/postgres.ts";
 import { createTestStoreIn, type StoreEngine } from "./engine.ts";
 
 /**
- * The engine on a server that a test started; stores are databases of it. They are copies of one
- * that is migrated, because a migration takes longer than most tests.
+ * The engine on a PostgreSQL server that a test has started. Each store is a database of that
+ * server: a copy of a migrated database, because a migration takes longer than most tests.
  */
 export function postgresEngine(server: () => PostgresServer): StoreEngine {
   const vault = createVault(randomBytes(32));

@@ -31,7 +31,7 @@ export function describeQuotas({ name, newPlace, openStore, query, textOf }: Sto
       return Number((await query(place, sql))[0]!.bytes);
     }
 
-    /** Appends until the quota is reached; the number of stored events. */
+    /** Appends until the quota is reached. Returns the number of stored events. */
     async function fill(id: string): Promise<number> {
       for (let count = 0; ; count++) {
         const error = await store.events.append(id, [large]).then(

@@ -8,7 +8,7 @@ import type { StoreEngine } from "./engine.ts";
 
 const running = stateUpdate("execution_status", "running");
 
-/** What a server reads about the sandboxes that it begins to own. */
+/** The reads of a node about the sandboxes that it begins to own. */
 export function describeScopes({ name, createTestStore }: StoreEngine): void {
   describe(`sandboxes of one server of several, on ${name}`, () => {
     let store: Store;
@@ -56,7 +56,7 @@ export function describeScopes({ name, createTestStore }: StoreEngine): void {
       await store.conversations.markCleanEnd([one!.sandboxId]);
       expect([...(await ends(one!.ids)).values()]).toEqual([2, 2]);
       expect([...(await ends(other!.ids)).values()]).toEqual([1, 1]);
-      // One that does not run is not counted.
+      // A conversation that does not run is not counted.
       expect([...(await ends(third!.ids)).values()]).toEqual([0, 0]);
       await store.events.append(one!.ids[0]!, [message("words of a user")]);
       expect((await ends(one!.ids)).get(one!.ids[0]!)).toBe(1);

@@ -10,7 +10,7 @@ import { describeQuotas } from "./quotas.ts";
 import { describeRecords } from "./records.ts";
 import { describeScopes } from "./scopes.ts";
 
-/** What every engine of the store does in the same way. */
+/** Tests of the behaviour that all engines of the store share. */
 export function describeStore(engine: StoreEngine): void {
   describeBlobReferences(engine);
   describeBranches(engine);

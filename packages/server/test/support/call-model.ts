@@ -2,7 +2,10 @@ import { type ModelServer, reply, startModelServer } from "@sandpiper/models/tes
 import { type Json, type TestPlatform, until } from "./platform.ts";
 import { finish } from "./script.ts";
 
-/** A model whose turns are in the user's messages: a JSON array of tool calls, then it finishes. */
+/**
+ * A model that makes the tool calls of the user's message, which is a JSON array, and then
+ * finishes.
+ */
 export async function startCallModel(): Promise<ModelServer> {
   return await startModelServer(({ messages }) => {
     const isTurn = ({ role, text }: (typeof messages)[number]) => role === "user" && text.startsWith("[");
@@ -13,7 +16,7 @@ export async function startCallModel(): Promise<ModelServer> {
   });
 }
 
-/** The results of all turns once that many have finished: observations and errors. */
+/** Resolves with the observations and errors of all turns once this many turns have finished. */
 export async function awaitResults(call: TestPlatform["call"], id: string, turns: number): Promise<Json[]> {
   const items: Json[] = await until(async () => {
     const { body } = await call("GET", `/api/v1/conversation/${id}/events/search?limit=100`);
@@ -27,7 +30,7 @@ export async function awaitResults(call: TestPlatform["call"], id: string, turns
 export const textOf = ({ observation, error }: Json): string =>
   error ?? observation.content.map(({ text }: Json) => text).join("\n");
 
-/** Begins another turn. Throws when the message is refused. */
+/** Sends a message that begins another turn. Throws when the server refuses the message. */
 export async function sendCalls(call: TestPlatform["call"], id: string, calls: object[]): Promise<void> {
   const content = [{ type: "text", text: JSON.stringify(calls) }];
   const body = { content, run: true, role: "user" };

@@ -35,7 +35,7 @@ function check(event: unknown): void {
     found.set(problem, (found.get(problem) ?? 0) + 1);
 }
 
-/** Checks what a kind of log appends. */
+/** Checks the appends of one kind of log. */
 function checkAppends(log: Pick<EventLog, "append">): void {
   const { append } = log;
   log.append = async function (...call) {

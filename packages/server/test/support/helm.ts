@@ -5,7 +5,7 @@ import { clusterKubeconfig } from "@sandpiper/sandbox/test/support/cluster-image
 
 const script = fileURLToPath(new URL("../../../../scripts/helm", import.meta.url));
 
-/** Path of the chart. */
+/** Path of the Helm chart. */
 export const chart = fileURLToPath(new URL("../../../../charts/sandpiper", import.meta.url));
 
 /** The program of Helm; undefined where `scripts/helm` has not built it. */

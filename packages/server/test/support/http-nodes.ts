@@ -8,9 +8,9 @@ import type { SandboxLocation } from "../../src/nodes/api.ts";
 import type { NodeRow } from "../../src/store/node-store.ts";
 import type { Store } from "../../src/store/store.ts";
 
-/** Services whose use by a node shows that it, and no other, handles a request. */
+/** Services that only the node that handles a request uses. */
 const live = ["bash", "conversations", "sandboxes"] as const;
-/** Reads of the store, which every node does. */
+/** Methods that only read the store, which every node calls. */
 const shared = new Set(["get", "reads", "search"]);
 
 /** A node: a listener of its own over the services of one platform. */
@@ -21,7 +21,7 @@ export interface HttpNode {
   row: NodeRow;
   /** The live services that were used through this node. */
   used: string[];
-  /** The URLs of the requests that came to it. */
+  /** The URLs of the requests that came to this node. */
   asked: string[];
 }
 
@@ -32,7 +32,10 @@ export interface HttpNode {
 export class HttpNodes {
   readonly nodes: HttpNode[] = [];
   readonly owners = new Map<string, string>();
-  /** What a node believes, if it differs from `owners`: `node sandbox` to a name. */
+  /**
+   * The owners that a node believes in where they differ from `owners`: the key is `<node>
+   * <sandbox>`.
+   */
   readonly beliefs = new Map<string, string>();
   readonly passKey = new Uint8Array(32).fill(7);
 
@@ -81,12 +84,12 @@ export class HttpNodes {
     return this.nodes.find((node) => node.name === name)!;
   }
 
-  /** The names of the nodes that used what is live since the last call. */
+  /** Returns the names of the nodes that have used live services since the last call. */
   users(): string[] {
     return this.nodes.filter(({ used }) => used.splice(0).length > 0).map(({ name }) => name);
   }
 
-  /** The names of the nodes that had a request since the last call. */
+  /** Returns the names of the nodes that have got a request since the last call. */
   asked(): string[] {
     return this.nodes.filter(({ asked }) => asked.splice(0).length > 0).map(({ name }) => name);
   }

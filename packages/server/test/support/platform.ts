@@ -15,8 +15,8 @@ export { until };
 export type Json = Record<string, any>;
 
 /**
- * A platform in this process: real store, sandboxes and listener, on its own data folder. In some
- * runs of `npm run test:nodes` several nodes are behind its address.
+ * Starts a platform in this process with a real store, sandboxes and listener, on its own data
+ * folder. In some runs of `npm run test:nodes` several nodes are behind its address.
  */
 export interface TestPlatform {
   platform: Platform;

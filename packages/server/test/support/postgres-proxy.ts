@@ -7,19 +7,22 @@ const notification = "A".charCodeAt(0);
 export interface PostgresProxy {
   /** The address of a database behind the proxy. */
   url(direct: string): string;
-  /** Leaves out notifications, as a pooler does. */
+  /** True when the proxy drops notifications, as a pooler does. */
   dropsNotifications: boolean;
   /**
    * Cuts the next connection on which a client sends a message with this text, when the server has
    * answered and before the client sees it. Undefined: none.
    */
   cutsAnswerTo: string | undefined;
-  /** Connections that were cut. */
+  /** Number of connections that the proxy has cut. */
   readonly cuts: number;
   close(): Promise<void>;
 }
 
-/** A TCP proxy in front of a test's PostgreSQL server that loses what it is told to. */
+/**
+ * A TCP proxy in front of a test's PostgreSQL server, which drops notifications and answers as the
+ * test says.
+ */
 export async function startPostgresProxy(port: number): Promise<PostgresProxy> {
   const sockets = new Set<Socket>();
   const state = { dropsNotifications: false, cutsAnswerTo: undefined as string | undefined, cuts: 0 };
@@ -50,7 +53,7 @@ export async function startPostgresProxy(port: number): Promise<PostgresProxy> {
       }
       rest = Buffer.concat([rest, data]);
       const parts: Buffer[] = [];
-      // Each message is its type, its length without the type, and its content.
+      // A message consists of its type, its length without the type, and its content.
       while (rest.length >= 5 && rest.length >= 1 + rest.readUInt32BE(1)) {
         const end = 1 + rest.readUInt32BE(1);
         if (!(state.dropsNotifications && rest[0] === notification)) parts.push(rest.subarray(0, end));

@@ -10,19 +10,19 @@ const installed = "/usr/lib/postgresql";
 const oldest = 15;
 
 /**
- * Settings of a test's server. A killed server needs no sync, because the kernel keeps what was
- * written; `startPostgres` takes others.
+ * Settings of a test's server. A killed server needs no sync, because the kernel keeps written
+ * data. `startPostgres` accepts other settings.
  */
 const fastSettings = { fsync: "off", full_page_writes: "off" };
 
 /** A PostgreSQL server of a test, in a folder of its own. */
 export interface PostgresServer {
-  /** Its data folder. */
+  /** The data folder of the server. */
   readonly folder: string;
   readonly port: number;
-  /** Of the user `sandpiper`, who owns everything. */
+  /** Password of the user `sandpiper`, who owns everything. */
   readonly password: string;
-  /** The address of a database, with the password. */
+  /** Returns the address of a database, with the password. */
   url(database?: string): string;
   /** Makes an empty database, or a copy of one without connections, and returns its address. */
   createDatabase(template?: string): Promise<string>;
@@ -30,15 +30,15 @@ export interface PostgresServer {
   dropDatabase(url: string): Promise<void>;
   /** Runs statements as the owner and returns the rows of the last one. */
   query<Row extends pg.QueryResultRow>(sql: string, values?: unknown[], database?: string): Promise<Row[]>;
-  /** Kills all of its processes at once. */
+  /** Kills all processes of the server at once. */
   kill(): Promise<void>;
-  /** Starts it again in the same folder, on the same port. */
+  /** Starts the server again in the same folder, on the same port. */
   start(): Promise<void>;
-  /** Ends it at once and removes its folder. */
+  /** Ends the server at once and removes its folder. */
   remove(): Promise<void>;
 }
 
-/** The newest installed programs. Throws with what to install. */
+/** Finds the newest installed PostgreSQL programs. Throws an error that says what to install. */
 export function findPostgres(): string {
   const versions = listFolder(installed)
     .map(Number)
@@ -52,8 +52,8 @@ export function findPostgres(): string {
 }
 
 /**
- * Starts a server on loopback, as an unprivileged user when the test runs as root. It ends with
- * this process, even when that is killed.
+ * Starts a server on loopback, as an unprivileged user when the test runs as root. The server ends
+ * with this process, even when somebody kills this process.
  */
 export async function startPostgres(
   settings: Readonly<Record<string, string>> = fastSettings,
@@ -67,7 +67,7 @@ export async function startPostgres(
   const passwordFile = join(folder, "password");
   writeFileSync(passwordFile, password, { mode: 0o644 });
   const data = join(folder, "data");
-  // One locale whatever the machine has; the collation of the server must not matter to the store.
+  // The server has the same locale on every machine; its collation must not matter to the store.
   const environment = { PATH: process.env.PATH, LC_ALL: "C.UTF-8", TZ: "UTC" };
   execFileSync(
     join(programs, "initdb"),
@@ -146,7 +146,7 @@ export async function startPostgres(
   return server;
 }
 
-/** The name in a database's address. */
+/** Returns the name in a database's address. */
 export function databaseOf(url: string): string {
   return new URL(url).pathname.slice(1);
 }
@@ -172,7 +172,7 @@ function killProcess(id: number): void {
   }
 }
 
-/** PostgreSQL refuses to run as root. */
+/** Finds a user to run PostgreSQL as, because PostgreSQL refuses to run as root. */
 function unprivilegedUser(): { uid: number; gid: number } {
   for (const name of ["postgres", "nobody"]) {
     const line = readFileSync("/etc/passwd", "utf8")

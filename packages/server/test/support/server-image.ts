@@ -10,8 +10,9 @@ const scripts = fileURLToPath(new URL("../../../../scripts/", import.meta.url));
 const cluster = join(scripts, "cluster/cluster");
 
 /**
- * Loads the image into the test cluster: the same files as in that of scripts/image/Dockerfile, on
- * the libraries and the static busybox of this machine instead of a base image.
+ * Loads the image into the test cluster. It has the same files as the image of
+ * scripts/image/Dockerfile, on the libraries and the static busybox of this machine instead of a
+ * base image.
  */
 export function loadServerImage(): void {
   const dir = mkdtempSync("/tmp/sandpiper-image-");
@@ -35,7 +36,10 @@ export function loadServerImage(): void {
   }
 }
 
-/** The libraries of Node.js, and one of the C library that the server itself loads. */
+/**
+ * Paths of the libraries that Node.js loads, and of a part of the C library that the server itself
+ * loads.
+ */
 function librariesOf(program: string): string[] {
   const text = execFileSync("ldd", [program], { encoding: "utf8" });
   const found = Array.from(text.matchAll(/(\/\S+) \(0x/g), ([, path]) => path!);

@@ -5,7 +5,7 @@ import { type PostgresServer, startPostgres } from "../../support/postgres.ts";
 import { type ServerProcess, startServerProcess } from "../../support/server-process.ts";
 import { StoredLogs } from "./stored-logs.ts";
 
-/** A node, which may be dead. */
+/** A node of the cluster, which may be dead. */
 interface Node {
   link: Link;
   process: ServerProcess | undefined;
@@ -27,7 +27,7 @@ export class Cluster {
   readonly #nodes: Node[] = [];
   #output = "";
   readonly postgres: PostgresServer;
-  /** Its address without a link. */
+  /** The address of the database without a link between. */
   readonly database: string;
   readonly proxy: RoundRobin;
   /** Reads the database directly. */
@@ -57,12 +57,12 @@ export class Cluster {
     return this.#nodes.length;
   }
 
-  /** Variables of a program that uses the cluster's data while no fault happens. */
+  /** Variables for a program that uses the cluster's data while no fault happens. */
   get env(): Record<string, string> {
     return { SANDPIPER_DATA: this.#options.dataDir, SANDPIPER_DATABASE_URL: this.database };
   }
 
-  /** Requests with a key, through the proxy. */
+  /** Returns a function that sends requests with a key through the proxy. */
   caller(key: string): TestPlatform["call"] {
     return caller(this.proxy.url, key);
   }
@@ -86,7 +86,7 @@ export class Cluster {
     this.#list();
   }
 
-  /** Ends a node; the proxy learns of it as it would in life: a dead node does not listen. */
+  /** Ends a node. The proxy finds out as it would in production: a dead node does not listen. */
   async endNode(index: number, signal: NodeJS.Signals): Promise<void> {
     const node = this.#nodes[index]!;
     const ending = node.process!.end(signal);
@@ -97,7 +97,10 @@ export class Cluster {
     this.#list();
   }
 
-  /** Freezes a node. The proxy takes it out, as a probe of its health does. */
+  /**
+   * Freezes a node, and takes it out of the proxy's list as a health probe of a load balancer
+   * would.
+   */
   stop(index: number): void {
     const node = this.#nodes[index]!;
     node.isStopped = true;
@@ -112,12 +115,12 @@ export class Cluster {
     this.#list();
   }
 
-  /** What all nodes have printed. */
+  /** Returns the output of all nodes. */
   output(): string {
     return this.#output + this.#nodes.map(({ process }) => process?.output() ?? "").join("");
   }
 
-  /** Ends all. */
+  /** Ends the proxy, the nodes, their links and PostgreSQL. */
   async close(): Promise<void> {
     for (const [index, node] of this.#nodes.entries()) {
       node.link.restore();

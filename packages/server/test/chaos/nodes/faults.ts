@@ -3,22 +3,22 @@ import { type NodesState, pause } from "./state.ts";
 /** A fault of the cluster. */
 export interface Fault {
   name: string;
-  /** Causes the fault and ends it. Returns the nodes that died, by their addresses. */
+  /** Causes the fault and ends it. */
   run(between: (least: number, most: number) => Promise<void>): Promise<void>;
 }
 
-/** How long a killed node stays away, ms: longer than its lease lasts. */
+/** How long a killed node stays away, ms. This is longer than its lease lasts. */
 const awayMs = 6_000;
 const frozenMs = 10_000;
 
-/** The faults of one node, which others survive, and those of the database. */
+/** Returns the faults of one node and those of the database. */
 export function listFaults(state: NodesState, node: number): Fault[] {
   const { cluster } = state;
   const link = cluster.link(node);
   const name = `node ${node + 1}`;
   const restart = async (signal: NodeJS.Signals) => {
     await noteOrphans(state, node, () => cluster.endNode(node, signal));
-    // Alone it must come back at once, for nobody takes its work over.
+    // A node that is alone must come back at once, because no other node claims its sandboxes.
     if (cluster.size > 1) await pause(awayMs);
     await cluster.startNode(node);
   };
@@ -69,7 +69,7 @@ export function listFaults(state: NodesState, node: number): Fault[] {
   ];
 }
 
-/** Ends a node and notes which running conversations it leaves. */
+/** Stops a node and notes the running conversations that it leaves. */
 async function noteOrphans(state: NodesState, node: number, end: () => Promise<void>): Promise<void> {
   const { cluster } = state;
   const address = cluster.addressOf(node);

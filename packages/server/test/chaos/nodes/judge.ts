@@ -4,12 +4,12 @@ import type { StoredRecord } from "../every-append/log.ts";
 import { interrupted } from "../every-append/task.ts";
 import type { ActiveConversation, NodesState, Orphan } from "./state.ts";
 
-/** Calls that an agent of the tasks makes at once. */
+/** Most calls that an agent of the tasks makes at once. */
 const widest = 4;
 
 type Logs = ReadonlyMap<string, readonly StoredRecord[]>;
 
-/** The problems of a conversation that has ended. */
+/** Returns the problems of a conversation that has ended. */
 export async function findProblems(
   { cluster }: NodesState,
   conversation: ActiveConversation,
@@ -36,14 +36,17 @@ export async function findProblems(
   return wrong;
 }
 
-/** How long a conversation whose node died waited for its next event; undefined: it was paused. */
+/**
+ * Returns how long a conversation whose node died waited for its next event, ms; undefined: the
+ * conversation was paused or got no event.
+ */
 export function takeoverOf({ at, seq }: Orphan, log: readonly StoredRecord[]): number | undefined {
   const next = log.slice(seq).find(({ event }) => event.source !== "user")?.event;
   if (!next || next.value === "paused") return undefined;
   return Date.parse(`${next.timestamp}Z`) - at;
 }
 
-/** The value below which this share of the values are. */
+/** Returns the value below which this share of the values is. */
 export function quantile(values: readonly number[], share: number): number {
   const sorted = values.toSorted((one, other) => one - other);
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Number.NaN;

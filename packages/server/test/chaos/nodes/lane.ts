@@ -17,7 +17,7 @@ const lookMs = 500;
 
 const ways: Way[] = ["after_seq", "after_timestamp", "Last-Event-ID"];
 
-/** Lets one conversation after the other do its work, and looks at what became of each. */
+/** Lets one conversation after the other do its work, and checks each of them at its end. */
 export async function runLane(state: NodesState, worker: Worker, number: number): Promise<void> {
   const { logs } = state.cluster;
   for (let round = 0; !state.closing; round++) {
@@ -33,7 +33,7 @@ export async function runLane(state: NodesState, worker: Worker, number: number)
       const after = await logs.readAll(going.id);
       const own = after.get(going.id)!;
       const listed = own.flatMap(({ listed, event }) => (listed ? [event.id as string] : []));
-      // A node may be away, and then the last frames come from another one.
+      // A node may be away, and then another node sends the last frames.
       for (const end = Date.now() + 60_000; follower.ids.length < listed.length && Date.now() < end; )
         await pause(50);
       over.abort();
@@ -69,7 +69,7 @@ export async function runLane(state: NodesState, worker: Worker, number: number)
   }
 }
 
-/** Asks for the work until it is certain that the cluster has taken the request. */
+/** Sends the request to start until the database has its start task. */
 async function startConversation(state: NodesState, { id, worker }: ActiveConversation): Promise<void> {
   const call = state.cluster.caller(worker.key);
   const isTaken = async () =>
@@ -86,7 +86,7 @@ async function startConversation(state: NodesState, { id, worker }: ActiveConver
   }
 }
 
-/** Has a client follow the conversation through any node that listens, until it is over. */
+/** Makes a client follow the conversation through any node that listens, until the signal. */
 async function follow(
   { cluster }: NodesState,
   { key }: Worker,
@@ -125,6 +125,6 @@ async function hasFailed({ cluster }: NodesState, id: string): Promise<boolean> 
 async function remove({ cluster }: NodesState, { id, worker }: ActiveConversation): Promise<void> {
   const [row] = await cluster.logs.query("SELECT sandbox_id AS box FROM conversations WHERE id = $1", id);
   const call = cluster.caller(worker.key);
-  // Where it fails it stays: the end of the test removes it.
+  // A sandbox whose removal fails stays until the end of the test removes it.
   await call("DELETE", `/api/v1/sandboxes/${row?.box}?sandbox_id=${row?.box}`).catch(() => {});
 }

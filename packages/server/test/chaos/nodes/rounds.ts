@@ -18,7 +18,7 @@ import { type NodesState, pause } from "./state.ts";
 export interface Options {
   seed: number;
   nodes: number;
-  /** Conversations at once. */
+  /** Number of conversations that run at once. */
   conversations: number;
   /** How long faults happen, ms. */
   durationMs: number;
@@ -29,7 +29,7 @@ export interface Options {
 
 export interface Outcome {
   problems: string[];
-  /** From a node's death to the next event of each of its conversations, ms. */
+  /** Times from a node's death to the next event of each of its conversations, ms. */
   takeovers: number[];
 }
 
@@ -46,7 +46,7 @@ export async function runNodesChaos(options: Options): Promise<Outcome> {
     users.map(({ task }) => [task, scriptModel(task, (what) => void failed.add(what.slice(0, 300)))]),
   );
   const models = await startModelServer((request) => {
-    // Thousands of prompts are not to be kept.
+    // The test does not keep thousands of prompts in memory.
     models.requests[request.index] = stub({ index: request.index });
     const { task } = users.find(({ key }) => request.apiKey === `sk-${key}`)!;
     return modelOf.get(task)!(request);
@@ -74,7 +74,7 @@ export async function runNodesChaos(options: Options): Promise<Outcome> {
       Array.from({ length: user.lanes }, (_, index) => ({ user, index })),
     );
     const all = Promise.all(lanes.map(({ user, index }) => runLane(state, user, index)));
-    // Failures are reported at the end.
+    // The await below reports failures.
     all.catch(() => {});
     for (let round = 1; Date.now() - began < durationMs && state.problems.length === 0; round++) {
       await between(1_000, 6_000);
@@ -119,7 +119,10 @@ async function noteFault({ active, cluster }: NodesState): Promise<void> {
   }
 }
 
-/** Users with so many conversations in all; forks of the first two can be asked for more. */
+/**
+ * Returns users that together have this many conversations. The forks of the first two users accept
+ * a further message.
+ */
 function spread(conversations: number): Worker[] {
   const [plain, whole, talked] = workers() as [Worker, Worker, Worker];
   const third = Math.floor(conversations / 3);

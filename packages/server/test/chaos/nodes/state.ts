@@ -6,7 +6,7 @@ import type { Cluster } from "./cluster.ts";
 export interface ActiveConversation {
   id: string;
   worker: Worker;
-  /** Its logs at faults. */
+  /** The logs of the conversation at each fault. */
   readonly earlier: ReadonlyMap<string, readonly StoredRecord[]>[];
   /** How many faults occurred during the conversation. */
   faults: number;
@@ -15,24 +15,24 @@ export interface ActiveConversation {
 /** A running conversation whose node died. */
 export interface Orphan {
   id: string;
-  /** Milliseconds since the epoch. */
+  /** Time of the node's death, milliseconds since the epoch. */
   at: number;
-  /** Number of its last record then. */
+  /** Sequence number of the conversation's last record at that time. */
   seq: number;
 }
 
 export interface NodesState {
   readonly cluster: Cluster;
   readonly active: Set<ActiveConversation>;
-  /** No new conversation is started. */
+  /** True when lanes start no new conversations. */
   closing: boolean;
   readonly problems: string[];
   /** Number of conversations that have ended, forks included. */
   finished: number;
   readonly orphans: Orphan[];
-  /** From a node's death to the next event of each of its conversations, ms. */
+  /** Times from a node's death to the next event of each of its conversations, ms. */
   readonly takeovers: number[];
-  /** Lines that users typed into terminals. */
+  /** Number of lines that users have typed into terminals. */
   typed: number;
 }
 

@@ -1,13 +1,13 @@
 import { TerminalClient } from "../../support/terminal-client.ts";
 import { type ActiveConversation, type NodesState, pause } from "./state.ts";
 
-/** Where the shell of a terminal writes what it is told. */
+/** File of the sandbox to which the typed commands write. */
 const file = "/tmp/typed";
 
 /**
- * A user types numbered lines into terminals of the conversation's sandbox until the signal, and
- * opens another one where one ends. Returns what is wrong with what the shells did: a line whose
- * output was shown was done once, and no line was done twice.
+ * Types numbered lines into terminals of the conversation's sandbox until the signal, and opens
+ * another terminal when one ends. Returns the problems: a line whose output a terminal has shown
+ * and that the shell did not run, and a line that a shell ran twice.
  */
 export async function typeInto(
   state: NodesState,

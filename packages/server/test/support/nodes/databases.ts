@@ -6,8 +6,8 @@ import { templateName, variables } from "./variables.ts";
 const made = new Map<string, Promise<string>>();
 
 /**
- * The address of the PostgreSQL database of a data folder, which is made at the first call in any
- * process. Undefined: tests run on SQLite.
+ * Returns the address of the PostgreSQL database of a data folder. The first call in any process
+ * makes the database. Undefined: tests run on SQLite.
  */
 export function databaseOf(dataDir: string): Promise<string> | undefined {
   const server = process.env[variables.postgres];
@@ -17,7 +17,7 @@ export function databaseOf(dataDir: string): Promise<string> | undefined {
   return address;
 }
 
-/** The variables that make a process use the database of a data folder. */
+/** Returns the variables that make a process use the database of a data folder. */
 export async function databaseVariables(dataDir: string): Promise<Record<string, string>> {
   const url = await databaseOf(dataDir);
   return url === undefined ? {} : { SANDPIPER_DATABASE_URL: url };

@@ -5,17 +5,17 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 export interface Link {
   /** The address of a server behind the link. */
   url(direct: string): string;
-  /** Bytes are passed on after so many milliseconds. */
+  /** Delay before the link passes bytes on, ms. */
   delayMs: number;
-  /** Resets all connections and refuses new ones, until `restore`. */
+  /** Resets all connections and refuses new ones until `restore`. */
   cut(): void;
-  /** Passes nothing on and loses nothing, until `restore`: connections stay open. */
+  /** Passes nothing on and loses nothing until `restore`; connections stay open. */
   stall(): void;
   restore(): void;
   close(): Promise<void>;
 }
 
-/** Opens a link to a port of loopback. */
+/** Opens a link to a port of the loopback address. */
 export async function openLink(port: number): Promise<Link> {
   const sockets = new Set<Socket>();
   let [isCut, isStalled] = [false, false];
@@ -62,7 +62,7 @@ export async function openLink(port: number): Promise<Link> {
   return link;
 }
 
-/** Passes on what one side sends, and its end. */
+/** Passes on the bytes of one side, and then its end. */
 function pass(from: Socket, to: Socket, link: Pick<Link, "delayMs">): void {
   let before = Promise.resolve();
   from.on("data", (data) => {

@@ -12,15 +12,16 @@ import { type AddressInfo, connect, type Socket } from "node:net";
 /** A proxy before several servers. */
 export interface RoundRobin {
   url: string;
-  /** Addresses of the servers, in turn; may change at any time. */
+  /** Addresses of the servers in the order of their turns. The list may change at any time. */
   nodes: readonly string[];
   close(): Promise<void>;
 }
 
 /**
  * Starts a proxy for HTTP and WebSockets that never sends two requests of a client in a row to the
- * same server, where there are several. A client is a credential, else an address. A server that
- * does not listen is skipped; a connection that breaks later breaks for the client too.
+ * same server, where there are several. A client is a credential, or an address for a request
+ * without one. The proxy skips a server that does not listen. A connection that breaks later breaks
+ * for the client too.
  */
 export async function startRoundRobin(nodes: readonly string[] = []): Promise<RoundRobin> {
   const turns = new Turns();
@@ -30,7 +31,7 @@ export async function startRoundRobin(nodes: readonly string[] = []): Promise<Ro
     sockets.add(socket);
     socket.on("error", () => {}).on("close", () => sockets.delete(socket));
   };
-  // Only the servers behind it end connections for being slow.
+  // The proxy has no time limits, so only the servers behind it end slow connections.
   const server = createServer({ requestTimeout: 0, headersTimeout: 0, keepAliveTimeout: 60_000 });
   server.on("connection", keep);
   server.on("request", (incoming, response) => {
@@ -54,11 +55,11 @@ export async function startRoundRobin(nodes: readonly string[] = []): Promise<Ro
   return proxy;
 }
 
-/** Whose turn it is, for each client. */
+/** The server whose turn it is, for each client. */
 class Turns {
   readonly #next = new Map<string, number>();
 
-  /** All servers in the order in which they are tried. */
+  /** Returns all servers in the order in which the proxy tries them. */
   order(client: string, nodes: readonly string[]): string[] {
     // Clients begin at different servers.
     const turn = this.#next.get(client) ?? this.#next.size;
@@ -139,7 +140,7 @@ function pairsOf(raw: readonly string[]): [string, string][] {
   return raw.flatMap((name, index) => (index % 2 === 0 ? [[name, raw[index + 1]!] as [string, string]] : []));
 }
 
-/** Headers of an answer without those of its connection. */
+/** Returns the headers of an answer without those of its connection. */
 function withoutHop({ headers }: IncomingMessage): IncomingHttpHeaders {
   const { connection, "keep-alive": keepAlive, "transfer-encoding": encoding, ...rest } = headers;
   return rest;

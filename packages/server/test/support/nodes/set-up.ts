@@ -5,12 +5,13 @@ import { templateName, variables } from "./variables.ts";
 
 /**
  * Set-up of a run of `npm run test:nodes`: starts the PostgreSQL server of all tests, with a
- * database that has the schema and no data. Returns what ends it.
+ * database that has the schema and no data. Returns a function that ends the server.
  */
 export default async function setUp(): Promise<() => Promise<void>> {
   const server = await startPostgres({
     ...{ fsync: "off", full_page_writes: "off", max_connections: "600" },
-    // A copy of a few megabytes; the other strategy would make a checkpoint.
+    // Each test copies a template of a few megabytes through the write-ahead log. A copy of the
+    // files would make a checkpoint, and the settings avoid checkpoints.
     ...{ shared_buffers: "256MB", checkpoint_timeout: "30min", max_wal_size: "4GB" },
   });
   await server.query(`CREATE DATABASE ${templateName}`);

@@ -28,7 +28,7 @@ const onPostgres: readonly Skipped[] = [
   },
 ];
 
-/** Why a test does not run in this run; undefined: it does. */
+/** Returns why a test does not run in this run; undefined: the test runs. */
 export function skipReason(file: string, test: string): string | undefined {
   if (process.env[variables.postgres] === undefined) return undefined;
   return onPostgres.find((one) => file.endsWith(one.file) && test.startsWith(one.test ?? ""))?.reason;

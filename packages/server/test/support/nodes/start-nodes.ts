@@ -5,16 +5,16 @@ import { variables } from "./variables.ts";
 
 /** Servers of a test behind one address. */
 export interface Nodes {
-  /** The first one, into which tests look. */
+  /** The first server, whose parts tests read. */
   platform: Platform;
-  /** The address of all, without a trailing slash. */
+  /** The address of all servers, without a trailing slash. */
   url: string;
   close(): Promise<void>;
 }
 
 /**
- * Starts as many servers as the run asks for, all with this configuration. Several share the
- * database and the data folder, and have a round-robin proxy before them.
+ * Starts as many servers as the run asks for, all with this configuration. Several servers share
+ * the database and the data folder, and have a round-robin proxy in front.
  */
 export async function startNodes(config: Config, options: PlatformOptions): Promise<Nodes> {
   const count = Number(process.env[variables.nodes] ?? 1);

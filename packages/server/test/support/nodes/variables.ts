@@ -6,5 +6,5 @@ export const variables = {
   postgres: "TEST_POSTGRES",
 };
 
-/** Name of the database that those of tests are copied from. */
+/** Name of the database that each test's database is a copy of. */
 export const templateName = "template_sandpiper";
