@@ -17,7 +17,10 @@ export interface CallbackServiceDeps {
   store: Pick<Store, "callbacks" | "events">;
   sender: CallbackSender;
   logger: Logger;
-  /** The nodes' part; absent in a server that is alone, which delivers for all sandboxes. */
+  /**
+   * Which sandboxes this node delivers for; absent in a server that is alone, which delivers for
+   * all.
+   */
   places?: CallbackPlaces | undefined;
   /** Default 1 s; see `DeliveryWorkerDeps`. */
   batchDelayMs?: number;
@@ -25,7 +28,7 @@ export interface CallbackServiceDeps {
   giveUpMs?: number;
 }
 
-/** Which node handles conversations. */
+/** Tells which sandboxes this node owns, and the sandboxes of conversations. */
 export interface CallbackPlaces {
   /** Returns the sandbox of a conversation; undefined when there is no such conversation. */
   findSandbox(conversationId: string): Promise<string | undefined>;

@@ -27,7 +27,7 @@ export async function examineCluster({ kubernetes }: Config): Promise<DoctorFind
         true,
         lacked === "",
         lacked === "" ? "all that are needed" : `missing: ${lacked}`,
-        `Give them to the server in the namespace ${cluster.namespace} with a Role (docs/team/kubernetes.md).`,
+        `Give the missing rights to the server in the namespace ${cluster.namespace} with a Role (docs/team/kubernetes.md).`,
       ),
     );
     if (wanted)
@@ -37,7 +37,7 @@ export async function examineCluster({ kubernetes }: Config): Promise<DoctorFind
           false,
           false,
           `missing: ${wanted}`,
-          "Give it to the server with a ClusterRole, for quicker starts (docs/team/kubernetes.md).",
+          "Give the missing right to the server with a ClusterRole, for quicker starts (docs/team/kubernetes.md).",
         ),
       );
   } catch (error) {

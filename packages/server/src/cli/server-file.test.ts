@@ -39,7 +39,7 @@ test("the file of a process that has ended is stale, also when its id belongs to
   expect(findServer(dir)).toMatchObject(server);
 });
 
-test("of two servers the other is found once the one that came last has been killed", async () => {
+test("the file shows the first of two servers once the second one has been killed", async () => {
   const withdraw = keepPublished(dir, server, 20);
   const module = fileURLToPath(new URL("./server-file.ts", import.meta.url));
   const later = { ...server, url: "http://127.0.0.1:2" };

@@ -106,7 +106,7 @@ export class Adoption {
       if (this.#closing.signal.aborted) return [];
       await work(here).catch((error: unknown) => {
         failed.push(step);
-        this.#deps.logger.warn({ reason: errorText(error) }, `${name} were not continued; trying again`);
+        this.#deps.logger.warn({ reason: errorText(error) }, `${name} could not be continued; trying again`);
       });
     }
     return failed;

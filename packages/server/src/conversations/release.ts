@@ -101,7 +101,7 @@ export class Release {
   }
 
   #warn(error: unknown): void {
-    this.#deps.after.logger.warn({ reason: errorText(error) }, "a release was not complete");
+    this.#deps.after.logger.warn({ reason: errorText(error) }, "a part of a release failed or took too long");
   }
 }
 

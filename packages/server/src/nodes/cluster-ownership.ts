@@ -133,7 +133,7 @@ export class ClusterOwnership implements Ownership {
     const { nodes, logger } = this.#deps;
     await nodes.release(this.incarnation, [id]).catch((error: unknown) => {
       // Other nodes claim the sandbox when the lease of this node ends.
-      logger.warn({ sandbox: id, reason: errorText(error) }, "a sandbox could not be handed over");
+      logger.warn({ sandbox: id, reason: errorText(error) }, "this node could not release a sandbox");
     });
   }
 
@@ -199,7 +199,7 @@ export class ClusterOwnership implements Ownership {
   #changing(ids: readonly string[], change: () => Promise<void>): Promise<void> {
     const changing = change()
       .catch((error: unknown) => {
-        this.#deps.logger.error({ err: error, sandboxes: ids }, "sandboxes could not change their node");
+        this.#deps.logger.error({ err: error, sandboxes: ids }, "this node could not adopt or release sandboxes");
       })
       .finally(() => {
         for (const id of ids) if (this.#changes.get(id) === changing) this.#changes.delete(id);

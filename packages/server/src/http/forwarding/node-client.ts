@@ -51,9 +51,9 @@ export class NodeClient {
   }
 
   /**
-   * Sends a request and resolves with the head of the answer. Throws NodeUnreachable when nothing
-   * of the request was sent, so the caller may try again. Throws NodeFailed when a part of the
-   * request was sent.
+   * Sends a request and resolves with the head of the answer. Throws NodeUnreachable when the
+   * caller may try again: nothing of the request was sent, or the request is a read whose body has
+   * not flowed. Throws NodeFailed for any other broken request.
    */
   send(node: NodeRow, forwarded: ForwardedRequest): Promise<NodeAnswer> {
     const { method, url, signal } = forwarded;

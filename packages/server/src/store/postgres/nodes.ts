@@ -4,9 +4,7 @@ import type { SandboxOwnerColumns } from "../sql/sandboxes.ts";
 import { type Database, toQuery } from "./database.ts";
 import type { PostgresValue } from "./parameters.ts";
 
-/**
- * How long the row of a node that has ended stays, as the time at which its place was last alive.
- */
+/** How long the row of an ended node stays. The row says when the node's place was last alive. */
 const keptAfterEnd = "interval '1 day'";
 
 interface StoredNode {

@@ -83,7 +83,7 @@ test("frames go both ways, and the end of one side ends the other", async () => 
   expect((await closed)[0]).toBe(1000);
 });
 
-test("a server that does not listen is skipped with the body, and a connection that breaks breaks", async () => {
+test("the proxy skips a server that does not listen and keeps the body, and a broken connection breaks for the client", async () => {
   const proxy = await startThree();
   proxy.nodes = ["http://127.0.0.1:1", proxy.nodes[0]!];
   for (let round = 0; round < 4; round++) {
