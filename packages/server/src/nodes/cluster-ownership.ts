@@ -199,7 +199,10 @@ export class ClusterOwnership implements Ownership {
   #changing(ids: readonly string[], change: () => Promise<void>): Promise<void> {
     const changing = change()
       .catch((error: unknown) => {
-        this.#deps.logger.error({ err: error, sandboxes: ids }, "this node could not adopt or release sandboxes");
+        this.#deps.logger.error(
+          { err: error, sandboxes: ids },
+          "this node could not adopt or release sandboxes",
+        );
       })
       .finally(() => {
         for (const id of ids) if (this.#changes.get(id) === changing) this.#changes.delete(id);
