@@ -12,8 +12,8 @@ export interface DatabaseFacts {
   version: string;
   encoding: string;
   /**
-   * How far the clock of the database is ahead of this machine's clock, ms. The value includes the
-   * travel time of the answer.
+   * How far the clock of the database is ahead of this machine's clock, ms. The error is at most
+   * half of the round trip.
    */
   aheadMs: number;
 }
