@@ -14,9 +14,9 @@ export interface OwnerDutiesDeps {
   bash: Pick<Bash, "release">;
   logger: Pick<Logger, "warn">;
   rules: {
-    /** How long current steps may go on when sandboxes are handed over, ms. */
+    /** How long current steps may go on when this node releases sandboxes, ms. */
     graceMs: number;
-    /** Copies from which the files of lost machines are restored. */
+    /** References to the copies from which the server restores the files of lost machines. */
     blobs: Pick<BlobReferenceStore, "get">;
   };
 }
@@ -56,7 +56,7 @@ export function createOwnerDuties(deps: OwnerDutiesDeps): OwnerDuties {
   };
 }
 
-/** What became of sandboxes whose machine is gone, by id; for the model. */
+/** Writes for each sandbox whose machine is gone a text that tells the model what is lost. */
 async function describeLosses(
   ids: readonly string[],
   blobs: Pick<BlobReferenceStore, "get">,
@@ -65,9 +65,12 @@ async function describeLosses(
   for (const id of ids) {
     const kept = await blobs.get(id);
     const files = kept
-      ? `Its files are those that were kept at ${new Date(kept.keptAt).toISOString().slice(0, 16)}Z: what came later is lost.`
-      : "No copy of its files was kept: it begins anew, with an empty working folder.";
-    losses.set(id, `The machine with the sandbox is gone, and what ran in it has ended. ${files}`);
+      ? `Its files are those of the copy of ${new Date(kept.keptAt).toISOString().slice(0, 16)}Z: later changes are lost.`
+      : "There is no copy of its files: the sandbox begins anew with an empty working folder.";
+    losses.set(
+      id,
+      `The machine with the sandbox is gone, and all programs in the sandbox have ended. ${files}`,
+    );
   }
   return losses;
 }

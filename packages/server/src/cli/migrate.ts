@@ -75,7 +75,7 @@ async function preview(url: string, source: MoveSource, dataDir: string): Promis
     );
   process.stdout.write(
     state === "used"
-      ? `The database at ${inertLine(address)} has data: it would only be compared.\n`
+      ? `The database at ${inertLine(address)} has data: the command would only compare it.\n`
       : `The rows would be copied to the empty database at ${inertLine(address)}.\n`,
   );
 }

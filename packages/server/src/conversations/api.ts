@@ -70,10 +70,10 @@ export interface Conversations {
   };
 
   /**
-   * Continues what an earlier server, or another one, has left of the conversations in sandboxes:
-   * starts, runs, goals and pending messages. What continues already is left alone. Never rejects:
-   * what fails is tried again in the background. `losses`: what became of sandboxes whose machine
-   * was lost; calls that were open in them report it.
+   * Continues what an earlier server or another node has left of the conversations in sandboxes:
+   * starts, runs, goals and pending messages. Leaves alone what continues already. Never rejects:
+   * the server repeats failed steps in the background. `losses` says for each sandbox whose machine
+   * was lost what is lost; open calls in it report that.
    */
   adopt(scope: SandboxScope, losses?: ReadonlyMap<string, string>): Promise<void>;
   /** Continues starts that have no sandbox yet and whose node has ended. Never rejects. */

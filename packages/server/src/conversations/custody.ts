@@ -27,9 +27,9 @@ export class Custody {
   readonly #ownership: SandboxOwnership | undefined;
   /** Sandboxes that this node has released and not adopted again. */
   readonly #released = new Set<string>();
-  /** What became of sandboxes whose machine was lost. */
+  /** For each sandbox whose machine was lost, a sentence that says what is lost. */
   readonly #losses = new Map<string, string>();
-  /** What ends the work in a sandbox. */
+  /** Functions that end the work in a sandbox, by sandbox. */
   readonly #endings = new Map<string, Set<(reason: PlatformError) => void>>();
   /**
    * This function is called when the store refuses an append because another node owns the sandbox.
@@ -101,7 +101,10 @@ export class Custody {
     }
   }
 
-  /** `losses`: what became of those whose machine was lost. */
+  /**
+   * Takes sandboxes, so that work may begin in them. `losses` says what is lost with a lost
+   * machine.
+   */
   take(sandboxIds: Iterable<string>, losses: ReadonlyMap<string, string> = new Map()): void {
     for (const id of sandboxIds) {
       this.#released.delete(id);

@@ -157,7 +157,7 @@ test("a node claims resting sandboxes too, and first those that a request uses",
   expect(await node.ownership.locate("unknown")).toBe("here");
 });
 
-test("a node that has claimed sandboxes without knowing it claims them again", async () => {
+test("a node claims a sandbox again when the answer to its first claim was lost", async () => {
   const [id] = await createSandboxes(1);
   const node = await startNode();
   expect(node.adopted).toEqual([id]);

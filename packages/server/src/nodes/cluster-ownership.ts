@@ -19,10 +19,10 @@ const claimSize = 8;
 /** Most resting sandboxes that one claim takes. */
 const restingSize = 32;
 
-/** Most deleted sandboxes whose ownership is remembered. */
+/** Most deleted sandboxes that this node remembers as its own. */
 const maxRemoved = 10_000;
 
-/** How long a lost lease waits for adoptions that are under way, ms. */
+/** How long a node that has lost its lease waits for adoptions in progress, ms. */
 const adoptionWaitMs = 250;
 
 export interface ClusterOwnershipDeps {
@@ -44,9 +44,9 @@ export class ClusterOwnership implements Ownership {
   readonly #deps: ClusterOwnershipDeps;
   readonly #lease: NodeLease;
   readonly #epochs = new Map<string, number>();
-  /** Sandboxes that were deleted here: runs of their conversations record that they end. */
+  /** Sandboxes that this node has deleted; it still owns them for runs that record their end. */
   readonly #removed = new Set<string>();
-  /** Sandboxes that are being adopted or released. */
+  /** The adoptions and releases in progress, by sandbox. */
   readonly #changes = new Map<string, Promise<void>>();
   readonly #closing = new AbortController();
   #duties: OwnerDuties | undefined;

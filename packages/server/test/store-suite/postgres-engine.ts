@@ -10,7 +10,7 @@ import { createTestStoreIn, type StoreEngine } from "./engine.ts";
  */
 export function postgresEngine(server: () => PostgresServer): StoreEngine {
   const vault = createVault(randomBytes(32));
-  /** By server, because a test may start another one. */
+  /** Templates by server, because a test may start another server. */
   const templates = new Map<PostgresServer, Promise<string>>();
   const parts: Omit<StoreEngine, "createTestStore"> = {
     name: "PostgreSQL",

@@ -52,7 +52,7 @@ export interface RunTools {
   mask(): Promise<OutputMask>;
   /** Ids of the open actions that the user approved. */
   approved: ReadonlySet<string>;
-  /** What became of the sandbox when its machine was lost with what ran in it; for the model. */
+  /** Text for the model: what is lost with the sandbox's machine; undefined: nothing is lost. */
   loss: string | undefined;
 }
 

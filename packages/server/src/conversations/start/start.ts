@@ -93,7 +93,9 @@ export class ConversationStarter {
       throw error;
     });
     const { promise: stored, resolve: onStored } = Promise.withResolvers<void>();
-    /** Called when the first attempt has ended, and when the start has. */
+    /**
+     * The start calls this when its first attempt has ended, and when the whole start has ended.
+     */
     const onEnd = () => {
       plan.leave();
       onStored();
