@@ -55,7 +55,7 @@ export const kubernetesVariables = {
   kubernetesWarmPods: defineVariable<number>({
     name: "SANDPIPER_KUBERNETES_WARM_PODS",
     description:
-      "Pods that wait for each kind of sandbox of the kubernetes driver that was started in the last hour, four kinds at most",
+      "Warm pods that wait for each kind of sandbox of the kubernetes driver that was started in the last hour, four kinds at most",
     defaultText: "0",
     defaultValue: () => 0,
     ...wholeNumber(0, 100),

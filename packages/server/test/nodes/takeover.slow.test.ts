@@ -69,8 +69,8 @@ async function waitForAction(node: ServerProcess, id: string, command: string): 
   await until(async () => (await eventsOf(node, id)).some(({ action }) => action?.command === command));
 }
 
-test("a node is killed: another one continues its conversation within seconds, and nothing is done twice", async () => {
-  const commands = ["echo one >> /tmp/done", "sleep 4; echo two >> /tmp/done", "cat /tmp/done"];
+/** Starts a conversation at one of two nodes, and waits until its second command has begun. */
+async function startWork(commands: readonly string[]) {
   models = await startModelServer(({ index }) =>
     commands[index] ? reply.toolCalls([terminal(commands[index])]) : finish("Done."),
   );
@@ -79,6 +79,15 @@ test("a node is killed: another one continues its conversation within seconds, a
   await useModels(one);
   const { id } = await startConversation(one.call, "Work");
   await waitForAction(two, id, commands[1]!);
+  return { one, two, id };
+}
+
+test("a node is killed: another one continues its conversation within seconds, and nothing is done twice", async () => {
+  const { one, two, id } = await startWork([
+    "echo one >> /tmp/done",
+    "sleep 4; echo two >> /tmp/done",
+    "cat /tmp/done",
+  ]);
   await one.end("SIGKILL");
   const killedAt = performance.now();
   await waitForEnd(two, id);
@@ -90,15 +99,11 @@ test("a node is killed: another one continues its conversation within seconds, a
 }, 120_000);
 
 test("a node that is told to end hands its conversation over after the current step", async () => {
-  const commands = ["echo one >> /tmp/done", "sleep 1; echo two >> /tmp/done", "cat /tmp/done"];
-  models = await startModelServer(({ index }) =>
-    commands[index] ? reply.toolCalls([terminal(commands[index])]) : finish("Done."),
-  );
-  const one = await startNode();
-  const two = await startNode();
-  await useModels(one);
-  const { id } = await startConversation(one.call, "Work");
-  await waitForAction(two, id, commands[1]!);
+  const { one, two, id } = await startWork([
+    "echo one >> /tmp/done",
+    "sleep 1; echo two >> /tmp/done",
+    "cat /tmp/done",
+  ]);
   await one.end("SIGTERM");
   await waitForEnd(two, id);
   const events = await eventsOf(two, id);
@@ -107,15 +112,11 @@ test("a node that is told to end hands its conversation over after the current s
 }, 120_000);
 
 test("a node that was frozen for longer than its lease does nothing when it wakes", async () => {
-  const commands = ["echo one >> /tmp/done", "sleep 4; echo two >> /tmp/done", "cat /tmp/done"];
-  models = await startModelServer(({ index }) =>
-    commands[index] ? reply.toolCalls([terminal(commands[index])]) : finish("Done."),
-  );
-  const one = await startNode();
-  const two = await startNode();
-  await useModels(one);
-  const { id } = await startConversation(one.call, "Work");
-  await waitForAction(two, id, commands[1]!);
+  const { one, two, id } = await startWork([
+    "echo one >> /tmp/done",
+    "sleep 4; echo two >> /tmp/done",
+    "cat /tmp/done",
+  ]);
   one.child.kill("SIGSTOP");
   await waitForEnd(two, id);
   const before = await eventsOf(two, id);
