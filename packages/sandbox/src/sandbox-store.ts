@@ -27,8 +27,11 @@ export type SandboxChange = Partial<
 >;
 
 export interface SandboxStore {
-  /** Stores a new sandbox. In a store of several servers, this server becomes its owner. */
-  create(row: SandboxRow): Promise<void>;
+  /**
+   * Stores a new sandbox. In a store of several servers, this server becomes its owner. Throws
+   * TooManySandboxes when the user has `max` sandboxes, whichever server created them; 0: no limit.
+   */
+  create(row: SandboxRow, max?: number): Promise<void>;
   /** Throws SandboxNotFound, and OwnershipLost when another server owns the sandbox. */
   update(id: string, change: SandboxChange): Promise<void>;
   get(id: string): Promise<SandboxRow | undefined>;
@@ -54,7 +57,11 @@ export interface SnapshotRow {
 }
 
 export interface SnapshotStore {
-  create(row: SnapshotRow): Promise<void>;
+  /**
+   * Stores a new snapshot. Throws TooManySnapshots when the user has `max` snapshots, whichever
+   * server created them; 0: no limit.
+   */
+  create(row: SnapshotRow, max?: number): Promise<void>;
   get(id: string): Promise<SnapshotRow | undefined>;
   /** Newest first. */
   search(filter: { userId: string }, page: PageRequest): Promise<PageResult<SnapshotRow>>;

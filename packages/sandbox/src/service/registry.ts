@@ -80,8 +80,8 @@ export class SandboxRegistry {
 
   /** Stores a new sandbox. Throws TooManySandboxes, and SnapshotNotFound for a removed snapshot. */
   async create(row: SandboxRow): Promise<void> {
-    this.#checkQuota(row.userId);
-    this.#deps.quota.requireDisk(row.userId);
+    const { quota } = this.#deps;
+    quota.requireDisk(row.userId);
     const state = this.admit(row);
     try {
       // `admit` keeps the snapshot's files from now on. A missing record tells of an earlier
@@ -89,7 +89,7 @@ export class SandboxRegistry {
       if (row.snapshotId !== null) await this.#deps.snapshots.require(row.userId, row.snapshotId);
       // The note comes before the write, because other servers may send requests after the write.
       this.#deps.shared?.noteCreated(row.id);
-      await this.#deps.store.create(row);
+      await this.#deps.store.create(row, quota.max);
     } catch (error) {
       await this.forget(row);
       throw error;
@@ -154,13 +154,6 @@ export class SandboxRegistry {
   /** The sandbox has its own copy of the files of its snapshot now. */
   async releaseSnapshot({ id, snapshotId }: SandboxRow): Promise<void> {
     if (snapshotId !== null) await this.#deps.snapshots.release(snapshotId, id);
-  }
-
-  #checkQuota(userId: string): void {
-    const { max } = this.#deps.quota;
-    if (max === 0) return;
-    const count = [...this.states.values()].filter((state) => state.userId === userId).length;
-    if (count >= max) throw new PlatformError("TooManyKeptSandboxes", { max });
   }
 
   #notify(notice: SandboxNotice): void {

@@ -52,6 +52,7 @@ export class SnapshotService implements Snapshots {
   async create(userId: string, sandboxId: string): Promise<SnapshotRow> {
     const { driver, store, withStopped, rules } = this.#deps;
     const { now, maxPerUser: max } = rules;
+    // The copy of the files takes long. The store refuses a snapshot when others came meanwhile.
     if (max > 0 && (await store.count({ userId })) >= max)
       throw new PlatformError("TooManyUserSnapshots", { max });
     return withStopped(userId, sandboxId, async ({ spec }) => {
@@ -59,7 +60,7 @@ export class SnapshotService implements Snapshots {
       this.ids.add(row.id);
       try {
         await driver.snapshot(sandboxId, row.id);
-        await store.create(row);
+        await store.create(row, max);
       } catch (error) {
         await driver.removeSnapshot(row.id).catch(() => {});
         this.ids.delete(row.id);

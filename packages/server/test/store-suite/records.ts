@@ -143,6 +143,20 @@ export function describeRecords({ name, createTestStore, openStore, newPlace }: 
       expect(await store.sandboxes.get(rows[0]!.id)).toBeUndefined();
     });
 
+    test("a user keeps a limited number of sandboxes, also when they are created at the same time", async () => {
+      const [others, kept] = [sandbox({ userId: "other" }), sandbox()];
+      for (const row of [others, kept]) await store.sandboxes.create(row, 3);
+      const rows = Array.from({ length: 6 }, () => sandbox());
+      const results = await Promise.allSettled(rows.map((row) => store.sandboxes.create(row, 3)));
+      const refusals = results.flatMap((one) => (one.status === "rejected" ? [one.reason] : []));
+      expect(refusals).toHaveLength(4);
+      for (const error of refusals) expect(error).toMatchObject({ code: "TooManySandboxes", status: 409 });
+      expect((await store.sandboxes.search({ userId: "default" }, { limit: 10 })).items).toHaveLength(3);
+      await store.sandboxes.remove(kept.id);
+      await store.sandboxes.create(sandbox(), 3);
+      await store.sandboxes.create(sandbox());
+    });
+
     test("snapshots are listed by user, newest first, and removed", async () => {
       const row = { userId: "default", sandboxId: "s1", spec: { id: "host" } };
       const rows = [
@@ -163,6 +177,21 @@ export function describeRecords({ name, createTestStore, openStore, newPlace }: 
       expect(await store.snapshots.get("snap-2")).toBeUndefined();
       expect(await store.snapshots.get("snap-3")).toEqual(rows[2]);
       expect(await store.snapshots.ids()).toEqual(["snap-1", "snap-3"]);
+    });
+
+    test("a user has a limited number of snapshots, also when they are created at the same time", async () => {
+      const snapshot = (id: string, userId = "default") =>
+        store.snapshots.create({ id, userId, sandboxId: "s1", spec: { id: "host" }, createdAt: 1 }, 2);
+      await snapshot("of another user", "other");
+      const ids = ["snap-1", "snap-2", "snap-3", "snap-4"];
+      const results = await Promise.allSettled(ids.map((id) => snapshot(id)));
+      const refusals = results.flatMap((one) => (one.status === "rejected" ? [one.reason] : []));
+      expect(refusals).toHaveLength(2);
+      for (const error of refusals) expect(error).toMatchObject({ code: "TooManySnapshots" });
+      const { items } = await store.snapshots.search({ userId: "default" }, { limit: 10 });
+      expect(items).toHaveLength(2);
+      await store.snapshots.remove(items[0]!.id);
+      await snapshot("snap-5");
     });
 
     test("a settings document is the same object until it is replaced, and cannot be changed in place", async () => {

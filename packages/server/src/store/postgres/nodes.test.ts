@@ -1,4 +1,5 @@
 import type { LogRecord } from "@sandpiper/agent/loop/log-record";
+import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { postgresEngine } from "../../../test/store-suite/postgres-engine.ts";
 import { type PostgresServer, startPostgres } from "../../../test/support/postgres.ts";
@@ -89,6 +90,29 @@ test("a notification ends what other servers have cached, and tells them of chan
   await one.conversations.create(conversationRow());
   await expect.poll(() => other.version()).toBeGreaterThan(version);
   for (const store of [one, other]) await store.close();
+  await remove();
+});
+
+test("a user keeps a limited number of sandboxes and snapshots, whichever server creates them", async () => {
+  const { place, remove } = await engine.newPlace();
+  const stores = await Promise.all([1, 2, 3].map(() => engine.openStore(place)));
+  const sandbox = (id: string): SandboxRow => ({
+    ...{ id, userId: "default", specId: "host", status: "PAUSED", statusDetail: null, incarnation: "1" },
+    ...{ sessionKey: "key", createdAt: 1, spec: null, prepared: false, snapshotId: null, lastUsedAt: 1 },
+  });
+  const attempts = numbers(30).map((number) => [stores[number % 3]!, `id-${number}`] as const);
+  const created = await Promise.allSettled([
+    ...attempts.map(([store, id]) => store.sandboxes.create(sandbox(id), 10)),
+    ...attempts.map(([store, id]) =>
+      store.snapshots.create({ id, userId: "default", sandboxId: "s", spec: null, createdAt: 1 }, 10),
+    ),
+  ]);
+  const codes = created.map((one) => (one.status === "rejected" ? one.reason.code : "created"));
+  const count = (code: string) => codes.filter((one) => one === code).length;
+  expect([count("created"), count("TooManySandboxes"), count("TooManySnapshots")]).toEqual([20, 20, 20]);
+  expect(await stores[0]!.sandboxes.all()).toHaveLength(10);
+  expect(await stores[0]!.snapshots.ids()).toHaveLength(10);
+  for (const store of stores) await store.close();
   await remove();
 });
 

@@ -60,6 +60,8 @@ export interface WriteLimit {
   refuse(): PlatformError;
   /** True when the texts of the statements count for the user's storage quota too. */
   countsBytes: boolean;
+  /** True when the write must work on a full disk, as with `release`. */
+  usesReserve?: boolean;
 }
 
 export interface CopyOrder {

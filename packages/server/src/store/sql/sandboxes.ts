@@ -3,12 +3,14 @@ import { type PageRequest, type PageResult, pageOffset, toPage } from "@sandpipe
 import type { SandboxChange, SandboxRow, SandboxStore } from "@sandpiper/sandbox/sandbox-store";
 import { type Selectable, sql } from "kysely";
 import type { SqlContext } from "./context.ts";
+import type { WriteLimit } from "./engine.ts";
 import { compile, type SandboxRecord } from "./tables.ts";
 
 type Stored = Selectable<SandboxRecord>;
 
 export const sandboxQueries = {
   search: "SELECT * FROM sandboxes WHERE user_id = ? ORDER BY created_at DESC, number DESC LIMIT ? OFFSET ?",
+  isFull: "SELECT 1 FROM sandboxes WHERE user_id = ? LIMIT 1 OFFSET ?",
 } as const;
 
 /** The columns of the node that creates or changes a sandbox. */
@@ -33,7 +35,7 @@ export class SqlSandboxes implements SandboxStore {
     this.#owner = owner;
   }
 
-  async create(row: SandboxRow): Promise<void> {
+  async create(row: SandboxRow, max = 0): Promise<void> {
     const owner = this.#owner();
     const insert = this.#context.build.insertInto("sandboxes").values({
       id: row.id,
@@ -50,7 +52,9 @@ export class SqlSandboxes implements SandboxStore {
       last_used_at: row.lastUsedAt,
       ...(owner && { ...owner, epoch: firstEpoch }),
     });
-    await this.#context.writer.run(compile(insert));
+    const { writer } = this.#context;
+    if (max === 0) await writer.run(compile(insert));
+    else await writer.addWithin(limitOf(row.userId, max), compile(insert));
   }
 
   async update(id: string, change: SandboxChange): Promise<void> {
@@ -149,6 +153,15 @@ export class SqlSandboxes implements SandboxStore {
 
 /** Epoch of the first ownership of a sandbox. */
 const firstEpoch = 1;
+
+function limitOf(userId: string, max: number): WriteLimit {
+  return {
+    userId,
+    full: { sql: sandboxQueries.isFull, parameters: [userId, max - 1] },
+    refuse: () => new PlatformError("TooManyKeptSandboxes", { max }),
+    countsBytes: false,
+  };
+}
 
 function specText(spec: unknown): string | null {
   return spec === null ? null : JSON.stringify(spec);

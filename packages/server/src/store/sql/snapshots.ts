@@ -1,7 +1,9 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import { type PageRequest, type PageResult, pageOffset, toPage } from "@sandpiper/core/paging";
 import type { SnapshotRow, SnapshotStore } from "@sandpiper/sandbox/sandbox-store";
 import type { Selectable } from "kysely";
 import type { SqlContext } from "./context.ts";
+import type { WriteLimit } from "./engine.ts";
 import { compile, type SnapshotRecord } from "./tables.ts";
 
 type Stored = Selectable<SnapshotRecord>;
@@ -10,6 +12,7 @@ export const snapshotQueries = {
   get: "SELECT * FROM snapshots WHERE id = ?",
   search: "SELECT * FROM snapshots WHERE user_id = ? ORDER BY created_at DESC, number DESC LIMIT ? OFFSET ?",
   count: "SELECT count(*) AS count FROM snapshots WHERE user_id = ?",
+  isFull: "SELECT 1 FROM snapshots WHERE user_id = ? LIMIT 1 OFFSET ?",
 } as const;
 
 export class SqlSnapshots implements SnapshotStore {
@@ -19,7 +22,7 @@ export class SqlSnapshots implements SnapshotStore {
     this.#context = context;
   }
 
-  async create(row: SnapshotRow): Promise<void> {
+  async create(row: SnapshotRow, max = 0): Promise<void> {
     const insert = this.#context.build.insertInto("snapshots").values({
       id: row.id,
       user_id: row.userId,
@@ -28,7 +31,9 @@ export class SqlSnapshots implements SnapshotStore {
       created_at: row.createdAt,
     });
     // The files of the snapshot are there: without this record they would be lost.
-    await this.#context.writer.release(compile(insert));
+    const { writer } = this.#context;
+    if (max === 0) await writer.release(compile(insert));
+    else await writer.addWithin(limitOf(row.userId, max), compile(insert));
   }
 
   async get(id: string): Promise<SnapshotRow | undefined> {
@@ -66,6 +71,16 @@ export class SqlSnapshots implements SnapshotStore {
       compile(this.#context.build.deleteFrom("snapshots").where("id", "=", id)),
     );
   }
+}
+
+function limitOf(userId: string, max: number): WriteLimit {
+  return {
+    userId,
+    full: { sql: snapshotQueries.isFull, parameters: [userId, max - 1] },
+    refuse: () => new PlatformError("TooManyUserSnapshots", { max }),
+    countsBytes: false,
+    usesReserve: true,
+  };
 }
 
 function fromStored(stored: Stored): SnapshotRow {

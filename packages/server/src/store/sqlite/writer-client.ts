@@ -113,10 +113,10 @@ export class WriterClient implements SqlWriter {
    * StorageQuotaReached.
    */
   async addWithin(
-    { userId, full, refuse, countsBytes }: WriteLimit,
+    { userId, full, refuse, countsBytes, usesReserve = false }: WriteLimit,
     ...statements: Statement[]
   ): Promise<number> {
-    const job: Job = { type: "run", full, statements, ...(countsBytes && { userId }) };
+    const job: Job = { type: "run", full, usesReserve, statements, ...(countsBytes && { userId }) };
     return this.#send(job).catch((error: unknown) => {
       throw error instanceof LimitReached ? refuse() : error;
     }) as Promise<number>;
