@@ -178,3 +178,25 @@ test("runs in a sandbox that was deleted may still record their end", async () =
   node.ownership.noteRemoved(id!);
   expect(node.ownership.ownerOf(id!)).toMatchObject({ epoch: 1 });
 });
+
+test("a conversation that runs in a deleted sandbox goes on in another node", async () => {
+  const [deleted, resting] = await createSandboxes(2);
+  const one = await startNode();
+  await engine.query(
+    place,
+    `UPDATE conversations SET execution_status = 'running' WHERE sandbox_id = '${deleted}'`,
+  );
+  await store.sandboxes.remove(deleted!);
+  await store.sandboxes.remove(resting!);
+  const [other, third] = await Promise.all([startNode(), startNode()]);
+  await one.ownership.close();
+  const adopted = () => [...other.adopted, ...third.adopted];
+  await expect.poll(adopted, { timeout: 10_000 }).toEqual([deleted]);
+  const owner = other.adopted.length > 0 ? other : third;
+  expect(owner.ownership.ownerOf(deleted!)?.epoch).toBe(2);
+  const stored = await engine.query(
+    place,
+    `SELECT owner, epoch FROM conversations WHERE sandbox_id = '${deleted}'`,
+  );
+  expect(stored).toEqual([{ owner: owner.ownership.incarnation, epoch: "2" }]);
+});

@@ -162,6 +162,7 @@ export class ClusterOwnership implements Ownership {
     this.#isUnsure = false;
     while (await this.#claim({ which: "active", limit: claimSize, known }));
     await this.#claim({ which: "resting", limit: restingSize, known });
+    await this.#claimOrphans();
     if (this.#mayClaim) await this.#duties!.adoptStarts();
   }
 
@@ -183,6 +184,17 @@ export class ClusterOwnership implements Ownership {
     const added = claimed.filter(({ id, epoch }) => this.#epochs.get(id) !== epoch);
     if (added.length > 0) await this.#adopt(added, incarnation);
     return claimed.length > 0;
+  }
+
+  /** Claims conversations that run in deleted sandboxes, so that they come to an end here. */
+  async #claimOrphans(): Promise<void> {
+    if (!this.#mayClaim) return;
+    const { incarnation } = this;
+    const claimed = await this.#deps.nodes.claimOrphans(incarnation, claimSize);
+    if (incarnation !== this.incarnation || !this.#lease.isValid || claimed.length === 0) return;
+    const adopted = this.#adopt(claimed, incarnation);
+    for (const { id } of claimed) this.noteRemoved(id);
+    await adopted;
   }
 
   async #adopt(claimed: readonly ClaimedSandbox[], incarnation: string): Promise<void> {

@@ -80,6 +80,11 @@ export interface NodeStore {
    * and of their conversations. Sandboxes that another node claims at the same time are left out.
    */
   claim(request: ClaimRequest): Promise<ClaimedSandbox[]>;
+  /**
+   * Makes a node with a valid lease the owner of conversations without an owner, or with an expired
+   * one, that run in a deleted sandbox. Returns the ids of at most `limit` deleted sandboxes.
+   */
+  claimOrphans(incarnation: string, limit: number): Promise<ClaimedSandbox[]>;
   /** Ends the ownership of sandboxes that the node owns. */
   release(incarnation: string, ids: readonly string[]): Promise<void>;
   /** Finds the owner and the place of a sandbox; undefined when there is no such sandbox. */

@@ -71,6 +71,29 @@ const claimStatements = {
   named: claimStatement("named"),
 };
 
+/**
+ * One statement claims conversations that run in a deleted sandbox, so that their runs end. When two
+ * nodes claim at once, the second one waits for the first and finds nothing.
+ */
+const claimOrphans = `WITH claimer AS (
+    SELECT n.incarnation FROM nodes n WHERE n.incarnation = $1 AND ${isLive} AND NOT n.draining
+  ), ended AS (SELECT n.incarnation FROM nodes n WHERE NOT (${isLive})
+  ), candidates AS (
+    SELECT DISTINCT c.sandbox_id FROM conversations c
+    WHERE (c.execution_status = 'running' OR c.goal_status = 'running') AND NOT c.external
+      AND (c.owner IS NULL OR c.owner IN (SELECT incarnation FROM ended))
+      AND NOT EXISTS (SELECT 1 FROM sandboxes s WHERE s.id = c.sandbox_id)
+      AND NOT EXISTS (SELECT 1 FROM start_tasks t
+        WHERE t.sandbox_id = c.sandbox_id AND t.status NOT IN ('READY', 'ERROR'))
+    LIMIT $2
+  ), claimed AS (
+    UPDATE conversations c SET owner = claimer.incarnation, epoch = c.epoch + 1
+    FROM candidates, claimer WHERE c.sandbox_id = candidates.sandbox_id
+      AND (c.owner IS NULL OR c.owner IN (SELECT incarnation FROM ended))
+    RETURNING c.sandbox_id, c.epoch
+  )
+  SELECT sandbox_id AS id, max(epoch) AS epoch, false AS "isMoved" FROM claimed GROUP BY sandbox_id`;
+
 /** Removes the rows of nodes that ended long ago; such a node owns nothing. */
 const forgetStatement = `WITH gone AS (
     DELETE FROM nodes WHERE expires_at < clock_timestamp() - ${keptAfterEnd} RETURNING incarnation
@@ -141,9 +164,11 @@ export class PostgresNodes implements NodeStore {
     const statement = claimStatements[typeof which === "string" ? which : "named"];
     const values: PostgresValue[] = [incarnation, limit, lostAfterMs, known ? [...known] : null];
     if (typeof which !== "string") values.push([...which]);
-    return this.#database.use(
-      async (connection) => (await connection.query<ClaimedSandbox>(toQuery(statement, values, true))).rows,
-    );
+    return this.#claim(statement, values);
+  }
+
+  async claimOrphans(incarnation: string, limit: number): Promise<ClaimedSandbox[]> {
+    return this.#claim(claimOrphans, [incarnation, limit]);
   }
 
   async release(incarnation: string, ids: readonly string[]): Promise<void> {
@@ -158,6 +183,12 @@ export class PostgresNodes implements NodeStore {
     if (!found) return undefined;
     const node = found.incarnation === null ? undefined : fromStored(found as StoredNode);
     return { node, place: found.sandbox_place };
+  }
+
+  async #claim(statement: string, values: readonly PostgresValue[]): Promise<ClaimedSandbox[]> {
+    return this.#database.use(
+      async (connection) => (await connection.query<ClaimedSandbox>(toQuery(statement, values, true))).rows,
+    );
   }
 
   async #write(sql: string, values: readonly PostgresValue[]): Promise<number> {
