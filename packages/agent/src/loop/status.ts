@@ -52,6 +52,25 @@ export function transition(status: ExecutionStatus, command: StatusCommand): New
   return [statusRecord(next)];
 }
 
+/** The key of `approvedBegin`. */
+export const begunKey = "leaf_event_id";
+
+/**
+ * The record before approved actions begin: no run after it begins them again. It names the last of
+ * them, which is the newest event.
+ */
+export function approvedBegin(lastActionId: string): NewRecord {
+  return {
+    listed: false,
+    event: {
+      kind: "ConversationStateUpdateEvent",
+      source: "environment",
+      key: begunKey,
+      value: lastActionId,
+    },
+  };
+}
+
 /** Records of a run that cannot continue. */
 export function failure(code: string, detail: string): NewRecord[] {
   const event = { kind: "ConversationErrorEvent", source: "environment", code, detail } as const;

@@ -1,3 +1,4 @@
+import { transition } from "@sandpiper/agent/loop/status";
 import { type Event, newId, textContent } from "@sandpiper/wire";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import type { Frame } from "../../src/conversations/api.ts";
@@ -342,4 +343,23 @@ test("a start whose node died before it had a sandbox is taken by one other node
   // The sandboxes of this test do not run, so each start ends, and ends once.
   await expect.poll(async () => (await over()).length, { timeout: 10_000 }).toBe(10);
   expect(created.toSorted()).toEqual(ids.map((id) => `sandbox-of-${id}`).toSorted());
+});
+
+test("an approval is for the next owner too, and begins each action once", async () => {
+  const { id, sandboxId } = await begin({
+    config: { ...conversationRow().config, confirmationPolicy: { kind: "AlwaysConfirm" } },
+  });
+  work("approved");
+  await send(one, id, "go");
+  await expect.poll(() => statusOf(id)).toBe("waiting_for_confirmation");
+  // A node that dies right after it has stored the approval begins no run.
+  await one.store.events.append(id, transition("waiting_for_confirmation", "approve"));
+  const held = world.hold("approved");
+  await handOver(sandboxId, one, other);
+  await expect.poll(() => world.commands).toEqual(["approved on other"]);
+  await handOver(sandboxId, other, one, 100);
+  await expect.poll(() => world.commands).toEqual(["approved on other", "approved goes on on one"]);
+  held.resolve();
+  await finished(id);
+  expect((await readLog(one.store, id)).filter(({ kind }) => kind === "AgentErrorEvent")).toEqual([]);
 });

@@ -1,7 +1,6 @@
 import { transition } from "@sandpiper/agent/loop/status";
 import { PlatformError } from "@sandpiper/core/errors";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
-import type { ActionEvent } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import { rejectActions, unansweredReason } from "../log/rejections.ts";
@@ -14,7 +13,7 @@ import type { SubAgentRunner } from "../run/sub-agent-runner.ts";
 export interface RunCommandsDeps {
   store: Pick<Store, "events">;
   access: ConversationLookup;
-  runner: Pick<Runner, "isAwake" | "isWaiting" | "leaveQueue" | "approve" | "wake" | "abort">;
+  runner: Pick<Runner, "isAwake" | "isWaiting" | "leaveQueue" | "wake" | "abort">;
   histories: Pick<Histories, "openActions">;
   announcements: Pick<Announcements, "announceEnd" | "duringRunCall">;
   subAgents: Pick<SubAgentRunner, "approve" | "isWaiting" | "reject">;
@@ -36,12 +35,10 @@ export class RunCommands {
   }
 
   async #run(id: string): Promise<void> {
-    const { access, runner, histories, announcements, store, subAgents } = this.#deps;
+    const { access, runner, announcements, store, subAgents } = this.#deps;
     let row = await access.requireWithSandbox(id);
-    let open: ActionEvent[] = [];
     if (isWaiting(row)) {
       if (await subAgents.isWaiting(id)) return this.#answerSubAgents(id, () => subAgents.approve(id));
-      open = await histories.openActions(id);
       // A move of HEAD, for example, may have ended the wait in the meantime.
       row = await access.requireLocal(id);
     }
@@ -49,15 +46,8 @@ export class RunCommands {
     if (status === "running" && (runner.isAwake(id) || runner.isWaiting(row)))
       throw new PlatformError("AlreadyRunning");
     if (status === "finished") return announcements.announceEnd(id);
-    // Approved before the append, so that an ending run makes way for the next run at once.
-    const revoke = isWaiting(row) && runner.approve(id, new Set(open.map((action) => action.id)));
-    try {
-      const records = transition(status, revoke ? "approve" : "run");
-      if (records.length > 0) await store.events.append(id, records);
-    } catch (error) {
-      if (revoke) revoke();
-      throw error;
-    }
+    const records = transition(status, isWaiting(row) ? "approve" : "run");
+    if (records.length > 0) await store.events.append(id, records);
     await runner.wake(id);
   }
 

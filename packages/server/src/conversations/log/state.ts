@@ -1,4 +1,5 @@
 import type { ParsedRecord } from "@sandpiper/agent/loop/log-record";
+import { begunKey } from "@sandpiper/agent/loop/status";
 import { getRuleName } from "@sandpiper/agent/skills/path-rules";
 import type {
   ActionEvent,
@@ -35,6 +36,8 @@ export interface ConversationState {
    * Ids of the open actions that the user answered with a message at the moment they began to wait.
    */
   unanswered: Set<string>;
+  /** Ids of the open actions that the user approved and that have not begun. */
+  approved: Set<string>;
   /** The agent's current task list. */
   taskList: TaskItem[];
   /**
@@ -68,6 +71,7 @@ export function emptyState(): ConversationState {
     openActions: new Map(),
     waiting: new Set(),
     unanswered: new Set(),
+    approved: new Set(),
     taskList: [],
     unchecked: [],
     checksMessages: false,
@@ -123,12 +127,14 @@ export function fold(state: ConversationState, { seq, listed, event }: ParsedRec
       if (event.key === "execution_status") applyStatus(state, event.value as ExecutionStatus, seq);
       if (state.status === "finished") state.turnOver = false;
       if (event.key === "stats") state.stats = event.value as Stats;
+      if (event.key === begunKey) state.approved = new Set();
   }
 }
 
 /**
  * An approval writes `running` twice in one append, so that a message right before it does not
- * count as the answer to the waiting actions.
+ * count as the answer to the waiting actions. A run that is stopped before the approved actions
+ * begin asks for the approval again.
  */
 function applyStatus(state: ConversationState, status: ExecutionStatus, seq: number): void {
   const open = [...state.openActions.values()].map(({ id }) => id);
@@ -144,8 +150,14 @@ function applyStatus(state: ConversationState, status: ExecutionStatus, seq: num
     state.waiting = new Set();
   }
   if (status === "running") {
-    if (state.runningSeq === seq - 1) state.unanswered = new Set();
+    if (state.runningSeq === seq - 1) {
+      state.unanswered = new Set();
+      state.approved = new Set(open);
+    }
     state.runningSeq = seq;
+  } else if (state.approved.size > 0) {
+    if (status !== "waiting_for_confirmation") state.waiting = state.approved;
+    state.approved = new Set();
   }
   state.status = status;
 }

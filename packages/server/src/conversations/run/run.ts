@@ -2,7 +2,7 @@ import { type Hooks, stopHookText } from "@sandpiper/agent/hooks/hooks";
 import { type ActContext, act, interruptedResult } from "@sandpiper/agent/loop/acting";
 import { maxReportedOutput } from "@sandpiper/agent/loop/progress-reporter";
 import { listed, nudge } from "@sandpiper/agent/loop/records";
-import { failure, transition } from "@sandpiper/agent/loop/status";
+import { approvedBegin, failure, transition } from "@sandpiper/agent/loop/status";
 import { type StepContext, step } from "@sandpiper/agent/loop/step";
 import { judgeStuck } from "@sandpiper/agent/loop/stuck";
 import type { OutputMask } from "@sandpiper/agent/masking/output-mask";
@@ -50,8 +50,6 @@ export interface RunTools {
   warm(signal: AbortSignal): Promise<void>;
   /** Called for each batch of actions, because secrets may be added. */
   mask(): Promise<OutputMask>;
-  /** Ids of the open actions that the user approved. */
-  approved: ReadonlySet<string>;
   /** Text for the model: what is lost with the sandbox's machine; undefined: nothing is lost. */
   loss: string | undefined;
 }
@@ -219,8 +217,7 @@ export class Run {
         continue;
       }
       this.#condensing.noteSuccess(model);
-      // The actions wait for the user. If the answer is already there, the next run knows which are
-      // approved.
+      // The actions wait for the user. If the answer is already there, the next run acts on it.
       if (state.openActions.size > 0) return;
     }
     // A run without any user message has nothing to do.
@@ -291,8 +288,9 @@ export class Run {
     // A finish ends the turn, unless the model had not read the newest message.
     this.#readSeq = state.readSeq;
     const context = await this.#actContext();
-    const { approved, loss } = this.#deps.tools;
-    const isUnanswered = ({ id }: ActionEvent) => state.unanswered.has(id) && !approved.has(id);
+    const { loss } = this.#deps.tools;
+    const { approved } = state;
+    const isUnanswered = ({ id }: ActionEvent) => state.unanswered.has(id);
     const goesOn = ({ tool_name, action }: ActionEvent) => {
       const { idempotent, continues } = context.tools.find(({ name }) => name === tool_name) ?? {};
       return idempotent === true || (loss === undefined && action != null && continues?.(action) === true);
@@ -306,6 +304,8 @@ export class Run {
     for (const event of left)
       if (!canRun(event)) await this.#deps.log.append([interruptedResult(event, { begun: true, loss })]);
     const repeated = new Set(left.map(({ id }) => id).filter((id) => !approved.has(id)));
+    // A run after a crash reports the approved actions as interrupted; it does not begin them again.
+    if (approved.size > 0) await this.#deps.log.append([approvedBegin(state.leafEventId!)]);
     await act(left.filter(canRun), { ...context, repeated });
     this.#readSeq = state.seq;
   }

@@ -27,8 +27,8 @@ export interface RunnerDeps {
   listener: RunListener;
 }
 
-/** Begins a run; `approved`: ids of the open actions that the user approved. */
-export type BeginRun = (approved: ReadonlySet<string>) => Run;
+/** Begins a run. */
+export type BeginRun = () => Run;
 
 export interface RunListener {
   /** The conversation waits for its turn, or its turn has come. */
@@ -42,8 +42,6 @@ export class Runner {
   readonly #deps: RunnerDeps;
   /** Timers of conversations that are woken later. */
   readonly #timers = new Map<string, NodeJS.Timeout>();
-  /** Ids of the approved open actions for the next run, by conversation. */
-  readonly #approved = new Map<string, ReadonlySet<string>>();
   /** Callers that wait for a sleeping conversation to be condensed. */
   readonly #condensations = new Map<string, ((failure?: PlatformError) => void)[]>();
   /** The ends of runs that are being handled. */
@@ -66,12 +64,10 @@ export class Runner {
   /** Takes a conversation that was stopped while it waited out of the queue. */
   async leaveQueue(row: Pick<ConversationRow, "userId" | "id">): Promise<void> {
     const { id } = row;
-    const approved = this.#approved.get(id);
     if (!this.isWaiting(row) || (await this.#isRunning(id)) || !this.isWaiting(row)) return;
     this.#deps.runs.releaseSlot(row);
     // A message that came during the read found the conversation in the queue.
     if (await this.#isRunning(id)) return this.wake(id);
-    this.#dropApproval(id, approved);
   }
 
   /** Waits briefly for a paused run to end. Throws ConversationRunning while a run continues. */
@@ -85,12 +81,6 @@ export class Runner {
     }
     if ((await this.#isRunning(conversationId)) || this.isAwake(conversationId))
       throw new PlatformError("NotAtRest");
-  }
-
-  /** Approves open actions for the next run. Returns a function that revokes the approval. */
-  approve(conversationId: string, actionIds: ReadonlySet<string>): () => void {
-    this.#approved.set(conversationId, actionIds);
-    return () => void this.#approved.delete(conversationId);
   }
 
   /**
@@ -147,8 +137,7 @@ export class Runner {
     const begin = await prepareRun(row);
     if (this.#closing) return;
     if (!runs.isHere(row)) return this.#forget(row);
-    const run = begin(this.#approved.get(id) ?? new Set());
-    this.#approved.delete(id);
+    const run = begin();
     runs.add(id, run);
     const isForSummary = this.#condensations.has(id);
     const ending = run.done
@@ -167,7 +156,6 @@ export class Runner {
     const { id } = row;
     clearTimeout(this.#timers.get(id));
     this.#timers.delete(id);
-    this.#approved.delete(id);
     this.#deps.runs.releaseSlot(row);
     this.#resolveCondensations(id, makeMoved());
   }
@@ -175,10 +163,8 @@ export class Runner {
   /** A caller that stopped the conversation before it waited did not find it in the queue. */
   async #leaveIfStopped(row: ConversationRow): Promise<void> {
     const { id } = row;
-    const approved = this.#approved.get(id);
     if (this.#condensations.has(id) || (await this.#isRunning(id)) || !this.isWaiting(row)) return;
     this.#deps.runs.releaseSlot(row);
-    this.#dropApproval(id, approved);
     this.#deps.listener.onRest(id);
   }
 
@@ -227,7 +213,6 @@ export class Runner {
     await sessionEnds.remove(conversationId);
     const row = await store.conversations.get(conversationId);
     if (row) runs.releaseSlot(row);
-    this.#approved.delete(conversationId);
     this.#resolveCondensations(conversationId);
     workspaces.remove(conversationId);
   }
@@ -342,18 +327,12 @@ export class Runner {
     // Each conversation gets its slot before the first read, so that no later conversation takes
     // the slot.
     for (let id = runs.nextWaiting(userId); id !== undefined; id = runs.nextWaiting(userId)) {
-      const approved = this.#approved.get(id);
       const asksForRun = await this.#isRunning(id).catch(() => true);
       if (asksForRun || this.#condensations.has(id)) {
         await this.wake(id);
         listener.onTurn(id);
-      } else this.#dropApproval(id, approved);
+      }
       if (!runs.isAwake(id) && !runs.isWaiting({ userId, id })) runs.releaseSlot({ userId, id });
     }
-  }
-
-  /** Drops an approval, unless there is a newer one. */
-  #dropApproval(id: string, approved: ReadonlySet<string> | undefined): void {
-    if (this.#approved.get(id) === approved) this.#approved.delete(id);
   }
 }

@@ -93,7 +93,7 @@ export function createRuns(deps: RunsDeps): RunServices {
       RunBudget.open({ store, settings, dailyBudget }, row),
       store.modelCalls.lastTools(row.id),
     ]);
-    return (approved) => {
+    return () => {
       const sideCallUsage = pendingUsage.getPending(row.id);
       const owner = () => custody.requireOwner(row.sandboxId);
       const onFenced = () => custody.onFenced(row.sandboxId);
@@ -110,7 +110,6 @@ export function createRuns(deps: RunsDeps): RunServices {
           context: workspace.toolContext(),
           warm: (signal) => workspace.warmTerminal(() => toolset.tools, signal),
           mask: () => masks.forConversation(row),
-          approved,
           loss: custody.lossOf(row.sandboxId),
         },
       });
