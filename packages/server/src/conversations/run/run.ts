@@ -304,7 +304,7 @@ export class Run {
     for (const event of left)
       if (!canRun(event)) await this.#deps.log.append([interruptedResult(event, { begun: true, loss })]);
     const repeated = new Set(left.map(({ id }) => id).filter((id) => !approved.has(id)));
-    // A run after a crash reports the approved actions as interrupted; it does not begin them again.
+    // After this record no later run begins the approved actions again.
     if (approved.size > 0) await this.#deps.log.append([approvedBegin(state.leafEventId!)]);
     await act(left.filter(canRun), { ...context, repeated });
     this.#readSeq = state.seq;

@@ -72,8 +72,8 @@ const claimStatements = {
 };
 
 /**
- * One statement claims conversations that run in a deleted sandbox, so that their runs end. When two
- * nodes claim at once, the second one waits for the first and finds nothing.
+ * One statement claims conversations that run in a deleted sandbox, so that their runs end. When
+ * two nodes claim at once, the second one waits for the first and finds nothing.
  */
 const claimOrphans = `WITH claimer AS (
     SELECT n.incarnation FROM nodes n WHERE n.incarnation = $1 AND ${isLive} AND NOT n.draining
