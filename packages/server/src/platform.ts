@@ -45,6 +45,7 @@ import { getPublicUrl } from "./http/server/urls.ts";
 import { openKeptFiles } from "./kept-files.ts";
 import { checkAddress } from "./nodes/check-address.ts";
 import { ClusterOwnership } from "./nodes/cluster-ownership.ts";
+import { NodePresence } from "./nodes/presence.ts";
 import { createOwnerDuties } from "./owner-duties.ts";
 import { Recordings } from "./recording/export.ts";
 import { createDriver, findPlace } from "./sandbox-driver.ts";
@@ -153,9 +154,9 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
     const ownership =
       nodes &&
       new ClusterOwnership({
-        ...{ nodes, describe: describeNode },
+        ...{ nodes, describe: describeNode, logger },
+        presence: place === null ? undefined : new NodePresence(join(config.dataDir, "nodes")),
         lostAfterMs: config.node.lostAfterMs,
-        logger,
       });
 
     const keyCache = new KeyCache(store.apiKeys);
@@ -173,7 +174,6 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
       providerHosts: (userId) => secrets.providerHosts(userId),
       onSecret: (value, userId) => mask.registerKey(value, userId),
     });
-
     const secrets = new StoredSecrets({
       users: store.userSecrets,
       conversations: store.conversationSecrets,

@@ -1,3 +1,6 @@
+import { mkdir, mkdtemp, readdir, rename, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { postgresEngine } from "../../test/store-suite/postgres-engine.ts";
 import { type PostgresServer, startPostgres } from "../../test/support/postgres.ts";
@@ -5,6 +8,7 @@ import { startPostgresProxy } from "../../test/support/postgres-proxy.ts";
 import { conversationRow } from "../../test/support/store.ts";
 import type { Store } from "../store/store.ts";
 import { ClusterOwnership } from "./cluster-ownership.ts";
+import { NodePresence } from "./presence.ts";
 
 /** Nodes on a real database, each with its own connections. */
 
@@ -37,7 +41,13 @@ interface Node {
 }
 
 async function startNode(
-  own: { at?: string | null; url?: string; database?: string; lostAfterMs?: number } = {},
+  own: {
+    at?: string | null;
+    url?: string;
+    database?: string;
+    lostAfterMs?: number;
+    presence?: NodePresence;
+  } = {},
 ) {
   const database = await engine.openStore(own.database ?? place);
   const node: Node = {
@@ -49,6 +59,7 @@ async function startNode(
         version: "1",
       }),
       lostAfterMs: own.lostAfterMs ?? 60_000,
+      presence: own.presence,
       logger,
     }),
     adopted: [],
@@ -131,6 +142,34 @@ test("a node that the database does not hear gives up before another node claims
   expect(cut.released[0]!.lost).toBe(true);
   expect(ids.map((id) => cut.ownership.ownerOf(id))).toEqual([undefined, undefined, undefined]);
 }, 30_000);
+
+test("a node ends the lease of a process that has ended on its machine, and no other lease", async () => {
+  const [ofDead, ofFrozen] = await createSandboxes(2);
+  const folder = await mkdtemp(join(tmpdir(), "sandpiper-presence-"));
+  ends.push(() => rm(folder, { recursive: true }));
+  // Both leases last for an hour.
+  const nodes = { dead: ofDead!, frozen: ofFrozen! };
+  for (const [incarnation, sandbox] of Object.entries(nodes)) {
+    const node = { incarnation, url: "http://127.0.0.1:9", place: "machine", version: "1" };
+    await store.nodes!.join({ ...node, isDraining: false }, 3_600_000);
+    await engine.query(place, `UPDATE sandboxes SET owner = '${incarnation}' WHERE id = '${sandbox}'`);
+  }
+  // Nobody holds the lock of a process that was killed.
+  const there = join(folder, "nodes");
+  await mkdir(there);
+  await writeFile(join(there, "dead"), "");
+  const frozen = new NodePresence(there);
+  frozen.enter("frozen");
+  const node = await startNode({ presence: new NodePresence(there) });
+  expect(node.adopted).toEqual([ofDead]);
+  expect(await readdir(there)).toEqual(["frozen", node.ownership.incarnation].toSorted());
+  expect((await store.nodes!.list()).map(({ incarnation }) => incarnation)).toContain("frozen");
+  // The kernel releases the lock while the other node runs.
+  await writeFile(join(there, "frozen.new"), "");
+  await rename(join(there, "frozen.new"), join(there, "frozen"));
+  await expect.poll(() => node.adopted).toEqual([ofDead, ofFrozen]);
+  frozen.leave("frozen");
+});
 
 test("a node claims a sandbox of another machine only when that machine is gone for long", async () => {
   const [id] = await createSandboxes(1, "elsewhere");

@@ -6,6 +6,7 @@ import type { RunOwner } from "../store/event-log.ts";
 import type { ClaimedSandbox, ClaimRequest, NodeStore } from "../store/node-store.ts";
 import type { OwnerDuties, Ownership, SandboxLocation } from "./api.ts";
 import { type NodeDescription, NodeLease } from "./lease.ts";
+import type { NodePresence } from "./presence.ts";
 
 /** Interval at which a node looks whether another one has ended, ms. */
 const lookMs = 250;
@@ -32,6 +33,8 @@ export interface ClusterOwnershipDeps {
    * cluster.
    */
   describe(): NodeDescription;
+  /** Undefined: the node has no place. */
+  presence?: NodePresence | undefined;
   /** As in `ClaimRequest`, ms. */
   lostAfterMs: number;
   logger: Logger;
@@ -59,9 +62,9 @@ export class ClusterOwnership implements Ownership {
 
   constructor(deps: ClusterOwnershipDeps) {
     this.#deps = deps;
-    const { nodes, describe, logger, steady } = deps;
+    const { nodes, describe, presence, logger, steady } = deps;
     this.#lease = new NodeLease({
-      ...{ nodes, describe, logger, ...(steady && { steady }) },
+      ...{ nodes, describe, presence, logger, ...(steady && { steady }) },
       onLost: () => this.#giveUp(),
     });
   }
@@ -74,6 +77,7 @@ export class ClusterOwnership implements Ownership {
   async open(duties: OwnerDuties): Promise<void> {
     this.#duties = duties;
     await this.#lease.open();
+    await this.#endDead();
     await this.#claimAll();
     this.#sweeping = this.#sweep();
   }
@@ -144,6 +148,7 @@ export class ClusterOwnership implements Ownership {
       await sleep(lookMs, undefined, { signal, ref: false }).catch(() => {});
       if (signal.aborted || this.#lease.isDraining) return;
       try {
+        await this.#endDead();
         const present = (await this.#deps.nodes.list()).map(({ incarnation }) => incarnation).join();
         if (present !== others || look % looksPerSweep === 0) await this.#claimAll();
         others = present;
@@ -153,6 +158,21 @@ export class ClusterOwnership implements Ownership {
           "this node could not look for sandboxes without an owner",
         );
       }
+    }
+  }
+
+  /** Ends the leases of nodes whose processes have ended on this machine. */
+  async #endDead(): Promise<void> {
+    const { nodes, presence, logger } = this.#deps;
+    try {
+      for (const incarnation of presence?.listEnded() ?? []) {
+        logger.info({ node: incarnation }, "the process of a node has ended");
+        await nodes.end(incarnation);
+        presence?.forget(incarnation);
+      }
+    } catch (error) {
+      // The leases end by themselves.
+      logger.warn({ reason: errorText(error) }, "this node could not look for nodes that have ended");
     }
   }
 

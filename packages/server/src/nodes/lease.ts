@@ -4,6 +4,7 @@ import { errorText } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
 import { newId } from "@sandpiper/wire";
 import type { NodeRow, NodeStore } from "../store/node-store.ts";
+import type { NodePresence } from "./presence.ts";
 
 /** How long a lease lasts after a renewal, ms. */
 export const leaseMs = 4_000;
@@ -21,6 +22,8 @@ export type NodeDescription = Omit<NodeRow, "incarnation" | "isDraining">;
 
 export interface NodeLeaseDeps {
   nodes: Pick<NodeStore, "join" | "renew" | "leave">;
+  /** Shows the other nodes of the machine that this process lives; undefined: there are none. */
+  presence?: Pick<NodePresence, "enter" | "leave"> | undefined;
   /** Returns what other nodes need to know of this one. */
   describe(): NodeDescription;
   /**
@@ -88,6 +91,7 @@ export class NodeLease {
 
   async #join(): Promise<void> {
     const { nodes, describe } = this.#deps;
+    this.#enter();
     const before = this.#steady();
     await nodes.join(
       { ...describe(), incarnation: this.#incarnation, isDraining: this.#isDraining },
@@ -96,12 +100,23 @@ export class NodeLease {
     this.#validUntil = before + leaseMs - marginMs;
   }
 
+  /** Locks the file of this node. Without the lock, other nodes wait for the end of the lease. */
+  #enter(): void {
+    const { presence, logger } = this.#deps;
+    try {
+      presence?.enter(this.#incarnation);
+    } catch (error) {
+      logger.warn({ reason: errorText(error) }, "this node could not lock its file in the data folder");
+    }
+  }
+
   /** Ends the lease in the database; when this fails, the lease expires by itself. */
   async #leave(): Promise<void> {
-    const { nodes, logger } = this.#deps;
+    const { nodes, presence, logger } = this.#deps;
     const left = nodes.leave(this.#incarnation).then(() => true);
     if (!(await this.#ask(left, leaseMs)))
       logger.warn({ node: this.#incarnation }, "the node could not leave the cluster");
+    presence?.leave(this.#incarnation);
   }
 
   async #keep(): Promise<void> {

@@ -71,8 +71,10 @@ export interface NodeStore {
    * own the node's sandboxes.
    */
   renew(node: Pick<NodeRow, "incarnation" | "isDraining">, leaseMs: number): Promise<boolean>;
-  /** Ends the lease of a node, so that its sandboxes have no owner. */
+  /** Ends the lease of this node, so that its sandboxes have no owner. */
   leave(incarnation: string): Promise<void>;
+  /** Ends the lease of another node, whose process has ended. An unknown node is no error. */
+  end(incarnation: string): Promise<void>;
   /** The nodes whose lease has not expired, oldest first. */
   list(): Promise<NodeRow[]>;
   /**

@@ -2,6 +2,7 @@ import { copyFile, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
+import pg from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { type Json, removeSandboxes, startConversation, until } from "../support/platform.ts";
 import { type PostgresServer, startPostgres } from "../support/postgres.ts";
@@ -58,6 +59,15 @@ const lastOutput = (events: readonly Json[]): string =>
   events.findLast(({ kind, tool_name: tool }) => kind === "ObservationEvent" && tool === "terminal")
     ?.observation.content[0].text;
 
+/** Returns when the lease of a node ends or has ended, milliseconds since the epoch. */
+async function readLease(node: ServerProcess): Promise<number> {
+  const client = new pg.Client({ connectionString: database });
+  await client.connect();
+  const { rows } = await client.query("SELECT expires_at FROM nodes WHERE url = $1", [node.url]);
+  await client.end();
+  return rows[0].expires_at.getTime();
+}
+
 async function waitForEnd(node: ServerProcess, id: string): Promise<void> {
   await until(async () => {
     const [found] = (await node.call("GET", `/api/v1/app-conversations?ids=${id}`)).body;
@@ -88,10 +98,14 @@ test("a node is killed: another one continues its conversation within seconds, a
     "sleep 4; echo two >> /tmp/done",
     "cat /tmp/done",
   ]);
-  await one.end("SIGKILL");
+  // A process that stands still renews no lease, so the time at which its lease ends is known.
+  one.child.kill("SIGSTOP");
+  const lease = await readLease(one);
   const killedAt = performance.now();
+  await one.end("SIGKILL");
   await waitForEnd(two, id);
   expect(performance.now() - killedAt).toBeLessThan(30_000);
+  expect(await readLease(one)).toBeLessThan(lease);
   const events = await eventsOf(two, id);
   expect(new Set(events.map((event) => event.id)).size).toBe(events.length);
   expect(events.filter(({ kind }) => kind === "AgentErrorEvent")).toEqual([]);

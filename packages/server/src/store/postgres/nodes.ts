@@ -147,11 +147,13 @@ export class PostgresNodes implements NodeStore {
     this.#self = "none";
     // From here on the database refuses appends of the node, so the release need not be in the same
     // transaction.
-    await this.#write(
-      "UPDATE nodes SET expires_at = least(expires_at, clock_timestamp()) WHERE incarnation = $1",
-      [incarnation],
-    );
+    await this.end(incarnation);
     await this.#write(releaseStatement, [incarnation, null]);
+  }
+
+  async end(incarnation: string): Promise<void> {
+    const sql = "UPDATE nodes SET expires_at = least(expires_at, clock_timestamp()) WHERE incarnation = $1";
+    await this.#write(sql, [incarnation]);
   }
 
   async list(): Promise<NodeRow[]> {
