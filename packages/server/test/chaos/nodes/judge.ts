@@ -4,9 +4,6 @@ import type { StoredRecord } from "../every-append/log.ts";
 import { interrupted } from "../every-append/task.ts";
 import type { ActiveConversation, NodesState, Orphan } from "./state.ts";
 
-/** Most calls that an agent of the tasks makes at once. */
-const widest = 4;
-
 type Logs = ReadonlyMap<string, readonly StoredRecord[]>;
 
 /** Returns the problems of a conversation that has ended. */
@@ -25,9 +22,8 @@ export async function findProblems(
       if (lost > 0) wrong.push(`lost or changed records of ${one}: ${lost}`);
     }
   for (const [one, log] of after) {
-    const width = Object.keys(task.parts).length > 0 ? widest : 1;
     const cut = log.filter(({ event }) => event.kind === "AgentErrorEvent" && interrupted.test(event.error));
-    if (cut.length > faults * width) wrong.push(`${cut.length} interrupted calls in ${faults} faults`);
+    if (cut.length > faults) wrong.push(`${cut.length} interrupted calls in ${faults} faults`);
     const used = [...new Set(log.flatMap(({ event }) => event.llm_response_id ?? []))].sort();
     const recorded = await cluster.logs.answers(one);
     if (JSON.stringify(used) !== JSON.stringify(recorded))

@@ -21,7 +21,10 @@ const ways: Way[] = ["after_seq", "after_timestamp", "Last-Event-ID"];
 export async function runLane(state: NodesState, worker: Worker, number: number): Promise<void> {
   const { logs } = state.cluster;
   for (let round = 0; !state.closing; round++) {
-    const going: ActiveConversation = { id: newId(), worker, earlier: [], faults: 0 };
+    const going: ActiveConversation = {
+      ...{ id: newId(), worker, earlier: [] },
+      faults: Date.now() < state.faultUntil ? 1 : 0,
+    };
     const follower = new Follower(going.id, ways[(number + round) % ways.length]!);
     const over = new AbortController();
     state.active.add(going);

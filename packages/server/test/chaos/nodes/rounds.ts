@@ -33,6 +33,12 @@ export interface Outcome {
   takeovers: number[];
 }
 
+/**
+ * How long a fault has effects after its end, ms: a node finds out that it has lost its lease, and
+ * joins again.
+ */
+const aftermathMs = 5_000;
+
 /** Runs conversations on nodes that fail at random. */
 export async function runNodesChaos(options: Options): Promise<Outcome> {
   const { seed, nodes, conversations, durationMs, only = /./, log } = options;
@@ -64,7 +70,7 @@ export async function runNodesChaos(options: Options): Promise<Outcome> {
   });
   const state: NodesState = {
     ...{ cluster, active: new Set(), closing: false, problems: [], finished: 0 },
-    ...{ orphans: [], takeovers: [], typed: 0 },
+    ...{ orphans: [], takeovers: [], typed: 0, faultUntil: 0 },
   };
   try {
     const call = ({ key }: Worker) => cluster.caller(key);
@@ -76,7 +82,7 @@ export async function runNodesChaos(options: Options): Promise<Outcome> {
     const all = Promise.all(lanes.map(({ user, index }) => runLane(state, user, index)));
     // The await below reports failures.
     all.catch(() => {});
-    for (let round = 1; Date.now() - began < durationMs && state.problems.length === 0; round++) {
+    for (let round = 1; Date.now() - began < durationMs; round++) {
       await between(1_000, 6_000);
       const possible = listFaults(state, Math.floor(random() * nodes));
       const faults = possible.filter(({ name }) => only.test(name));
@@ -84,10 +90,12 @@ export async function runNodesChaos(options: Options): Promise<Outcome> {
       log(
         `${at()}: ${fault.name} (${round}); ${state.active.size} are going on, ${state.finished} have ended, ${state.typed} lines were typed`,
       );
-      await noteFault(state);
+      state.faultUntil = Number.POSITIVE_INFINITY;
+      for (const conversation of state.active) conversation.faults += 1;
+      await noteLogs(state);
       await fault.run(between);
-      // Conversations that started during the fault count too.
-      await noteFault(state);
+      state.faultUntil = Date.now() + aftermathMs;
+      await noteLogs(state);
     }
     state.closing = true;
     await all;
@@ -96,6 +104,7 @@ export async function runNodesChaos(options: Options): Promise<Outcome> {
       `${at()}: all ${state.finished} conversations have ended, ${state.problems.length} wrong; ${failed.size} calls failed and were made again; ` +
         `${takeovers.length} conversations lost their node and had their next event after ${quantile(takeovers, 0.5)} ms (p50), ${quantile(takeovers, 0.95)} ms (p95)`,
     );
+    for (const problem of state.problems) log(`  ${problem}`);
     for (const what of [...failed].slice(0, 20)) log(`  ${what.replaceAll("\n", " ")}`);
   } finally {
     state.closing = true;
@@ -111,12 +120,9 @@ export async function runNodesChaos(options: Options): Promise<Outcome> {
   return { problems: state.problems, takeovers: state.takeovers };
 }
 
-/** Notes the logs of all conversations in progress at a fault. */
-async function noteFault({ active, cluster }: NodesState): Promise<void> {
-  for (const conversation of active) {
-    conversation.faults += 1;
-    conversation.earlier.push(await cluster.logs.readAll(conversation.id));
-  }
+/** Notes the logs of all conversations in progress. */
+async function noteLogs({ active, cluster }: NodesState): Promise<void> {
+  for (const { earlier, id } of active) earlier.push(await cluster.logs.readAll(id));
 }
 
 /**

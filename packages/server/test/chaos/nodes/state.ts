@@ -8,7 +8,7 @@ export interface ActiveConversation {
   worker: Worker;
   /** The logs of the conversation at each fault. */
   readonly earlier: ReadonlyMap<string, readonly StoredRecord[]>[];
-  /** How many faults occurred during the conversation. */
+  /** How many faults occurred during the conversation, each counted once. */
   faults: number;
 }
 
@@ -32,6 +32,8 @@ export interface NodesState {
   readonly orphans: Orphan[];
   /** Times from a node's death to the next event of each of its conversations, ms. */
   readonly takeovers: number[];
+  /** Time until which a conversation that begins counts the last fault, ms since the epoch. */
+  faultUntil: number;
   /** Number of lines that users have typed into terminals. */
   typed: number;
 }
