@@ -176,7 +176,7 @@ async function endProcess(connection: Connection, processId: number | undefined)
   const sql = `SELECT pg_terminate_backend(pid, $2) FROM pg_stat_activity
     WHERE pid = $1 AND datname = current_database() AND usename = current_user AND application_name = 'sandpiper'
       AND pid <> pg_backend_pid()`;
-  await connection.query(toQuery(sql, [processId, endMs], false));
+  await connection.query(toQuery(sql, [processId, endMs], false, 2 * endMs));
 }
 
 /** Whether the error may come from one append of a batch. */

@@ -13,6 +13,11 @@ export interface DatabaseOptions {
   maxConnections?: number;
   /** How long a statement may run, ms. */
   statementMs?: number;
+  /**
+   * How long the answer to a statement may take, ms; then its connection counts as broken. A
+   * statement that needs longer has a limit of its own.
+   */
+  answerMs?: number;
   /** How long a read, or a write that has not begun, waits for a database that is away, ms. */
   patienceMs?: number;
 }
@@ -24,7 +29,7 @@ export interface UseOptions {
   patienceMs?: number;
 }
 
-const defaults = { maxConnections: 10, statementMs: 30_000, patienceMs: 3_000 };
+const defaults = { maxConnections: 10, statementMs: 30_000, answerMs: 5_000, patienceMs: 3_000 };
 const connectMs = 5_000;
 const firstDelayMs = 25;
 const longestDelayMs = 500;
@@ -64,16 +69,16 @@ export class Database {
   readonly url: string;
   readonly #pool: pg.Pool;
   readonly #patienceMs: number;
-  readonly #statementMs: number;
+  readonly #settings: pg.ClientConfig;
   readonly #uses = new Set<Promise<unknown>>();
   #isClosed = false;
 
   constructor({ url, ...options }: DatabaseOptions) {
-    const { maxConnections, statementMs, patienceMs } = { ...defaults, ...options };
+    const { maxConnections, statementMs, answerMs, patienceMs } = { ...defaults, ...options };
     this.url = url;
     this.#patienceMs = patienceMs;
-    this.#statementMs = statementMs;
-    this.#pool = new pg.Pool({ ...connectionSettings(url, statementMs), max: maxConnections });
+    this.#settings = { ...connectionSettings(url, statementMs), query_timeout: answerMs };
+    this.#pool = new pg.Pool({ ...this.#settings, max: maxConnections });
     // An idle connection that breaks is removed from the pool; the next use opens another one.
     this.#pool.on("error", () => {});
     // A running statement fails with the same error, so this listener ignores it.
@@ -82,11 +87,12 @@ export class Database {
 
   /** Settings of a connection outside of the pool. */
   get settings(): pg.ClientConfig {
-    return connectionSettings(this.url, this.#statementMs);
+    return this.#settings;
   }
 
   /**
-   * Reads rows, and repeats the read while the database is away and `patienceMs` has not passed.
+   * Reads rows. Repeats the read once when its connection breaks, and while the database is away
+   * and `patienceMs` has not passed.
    */
   async read<Row>(sql: string, values: readonly PostgresValue[], prepared: boolean): Promise<Row[]> {
     const query = toQuery(sql, values, prepared);
@@ -120,7 +126,8 @@ export class Database {
     { whenBroken = toStoreError, patienceMs = this.#patienceMs }: UseOptions = {},
   ): Promise<T> {
     const deadline = performance.now() + patienceMs;
-    for (let delay = firstDelayMs; ; delay = Math.min(2 * delay, longestDelayMs)) {
+    let delay = firstDelayMs;
+    for (let isFirst = true; ; isFirst = false, delay = Math.min(2 * delay, longestDelayMs)) {
       let client: pg.PoolClient | undefined;
       try {
         client = await this.#pool.connect();
@@ -133,16 +140,32 @@ export class Database {
         client?.release(away || isOpenTransaction(client));
         const begun = client !== undefined && !repeats;
         if (begun && away) throw whenBroken(error);
-        if (!away || this.#isClosed || performance.now() + delay > deadline) throw toStoreError(error);
+        // A connection may be silent for longer than the patience, while another one works.
+        const isOver = performance.now() + delay > deadline && !(isFirst && client);
+        if (!away || this.#isClosed || isOver) throw toStoreError(error);
         await new Promise((resolve) => setTimeout(resolve, delay));
       }
     }
   }
 }
 
-/** Makes a statement for `query`. A connection plans a prepared statement only once. */
-export function toQuery(sql: string, values: readonly PostgresValue[], prepared: boolean): pg.QueryConfig {
-  const query = { text: sql, values: values.map(toParameter) };
+/** Time limit of the answer to a statement that may take as long as the database allows, ms. */
+export const longAnswerMs = 40_000;
+
+/** A statement with a time limit of its own for its answer, ms. */
+type Query = pg.QueryConfig & { query_timeout?: number | undefined };
+
+/**
+ * Makes a statement for `query`. A connection plans a prepared statement only once. `answerMs`
+ * replaces the time limit of the pool.
+ */
+export function toQuery(
+  sql: string,
+  values: readonly PostgresValue[],
+  prepared: boolean,
+  answerMs?: number,
+): Query {
+  const query = { text: sql, values: values.map(toParameter), query_timeout: answerMs };
   return prepared ? { ...query, name: nameOf(sql) } : query;
 }
 

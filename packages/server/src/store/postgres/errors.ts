@@ -28,7 +28,7 @@ export function isAway(error: unknown): boolean {
   const { code, message } = (error ?? {}) as Partial<DatabaseError>;
   if (code !== undefined) return networkCodes.has(code) || awayStates.test(code);
   // Errors of `pg` itself have no code.
-  return /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|timeout expired|read E|write E)/.test(
+  return /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|timeout expired|Query read timeout|read E|write E)/.test(
     message ?? "",
   );
 }

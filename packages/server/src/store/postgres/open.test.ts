@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { openLink } from "../../../test/support/nodes/link.ts";
 import { type PostgresServer, startPostgres } from "../../../test/support/postgres.ts";
 import { conversationRow, message } from "../../../test/support/store.ts";
 import { createVault } from "../vault.ts";
@@ -121,6 +122,31 @@ test("any text is stored: zero characters and halves of characters are replaced 
   expect(await store.conversations.count(filter)).toBe(1);
   await store.close();
 });
+
+test("a statement whose connection falls silent ends, and another connection goes on", async () => {
+  const url = await server.createDatabase();
+  const link = await openLink(server.port);
+  const store = await openPostgresStore({ url: link.url(url), vault, answerMs: 500, patienceMs: 100 });
+  const row = conversationRow();
+  await store.conversations.create(row);
+  await store.events.append(row.id, [message("one")]);
+  link.silence();
+  expect(await store.conversations.get(row.id)).toMatchObject({ id: row.id });
+  link.silence();
+  // The queue looks whether the first attempt has stored the record.
+  await store.events.append(row.id, [message("two")]);
+  expect(await store.events.lastSeq(row.id)).toBe(2);
+  link.silence();
+  // Nobody knows whether this write was stored.
+  await expect(store.conversations.update(row.id, { title: "new" })).rejects.toMatchObject({
+    code: "DatabaseUnavailable",
+    status: 503,
+  });
+  await store.conversations.update(row.id, { title: "newer" });
+  expect(await store.conversations.get(row.id)).toMatchObject({ title: "newer" });
+  await link.close();
+  await store.close();
+}, 30_000);
 
 test("the pool is bounded, and what waits too long for a connection is refused", async () => {
   const url = await server.createDatabase();

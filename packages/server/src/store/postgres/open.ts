@@ -23,6 +23,9 @@ import { PostgresWriter } from "./writer.ts";
 
 /** How long the server uses a cached document that no notice has named, ms. */
 const trustedAgeMs = 5_000;
+/** How long the answer to a statement about leases may take, ms; a lease lasts 4 s. */
+const leaseAnswerMs = 2_000;
+
 /** Delay between two looks for records of followed logs that no notice has named, ms. */
 const pollMs = 1_000;
 
@@ -49,8 +52,8 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const quotas = options.quotas ?? { conversationBytes: 0, userBytes: 0 };
   const database = new Database(options);
   // Leases have connections of their own, because a busy pool must not delay the renewal of a
-  // lease.
-  const leases = new Database({ ...options, maxConnections: 2 });
+  // lease. After a connection has fallen silent, there is time for another one.
+  const leases = new Database({ ...options, maxConnections: 2, answerMs: leaseAnswerMs });
   const reader = new PostgresReader(database);
   const notifier = new Notifier(database, incarnation, () => listener.hasPeers);
   const queue = new AppendQueue({ database, quotas, scheduler });

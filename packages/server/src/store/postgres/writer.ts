@@ -5,8 +5,8 @@ import type { CopyOrder, SqlWriter, WriteLimit } from "../sql/engine.ts";
 import { findExceeded } from "../sql/quotas.ts";
 import type { Statement } from "../sql/statement.ts";
 import { appendFailure } from "./append-failure.ts";
-import { type Connection, type Database, toQuery } from "./database.ts";
-import { isRepeatable, uncertain } from "./errors.ts";
+import { type Connection, type Database, longAnswerMs, toQuery } from "./database.ts";
+import { isAway, isRepeatable, uncertain } from "./errors.ts";
 import { numberParameters } from "./parameters.ts";
 
 const maxAttempts = 5;
@@ -32,24 +32,27 @@ export class PostgresWriter implements SqlWriter {
     return this.#transact(statements);
   }
 
-  /** A database server has no reserve for a full disk, so this is the same as `run`. */
+  /** A database server has no reserve for a full disk. A removal of much data may take long. */
   release(...statements: Statement[]): Promise<number> {
-    return this.#transact(statements);
+    return this.#transact(statements, { answerMs: longAnswerMs });
   }
 
   add(userId: string, ...statements: Statement[]): Promise<number> {
-    return this.#transact(statements, (connection) => this.#requireRoom(connection, userId, statements));
+    return this.#transact(statements, {
+      check: (connection) => this.#requireRoom(connection, userId, statements),
+    });
   }
 
   addWithin({ userId, full, refuse, countsBytes }: WriteLimit, ...statements: Statement[]): Promise<number> {
-    return this.#transact(statements, async (connection) => {
+    const check = async (connection: Connection) => {
       // Without this lock, two servers that add at the same time would both find room.
       const lock = "SELECT pg_advisory_xact_lock($1, hashtext($2))";
       await connection.query(toQuery(lock, [limitLocks, userId], true));
       if (countsBytes) await this.#requireRoom(connection, userId, statements);
       const query = toQuery(numberParameters(full.sql), full.parameters, false);
       if ((await connection.query(query)).rows.length > 0) throw refuse();
-    });
+    };
+    return this.#transact(statements, { check });
   }
 
   async #requireRoom(
@@ -79,7 +82,8 @@ export class PostgresWriter implements SqlWriter {
         conversationBytes,
         userBytes,
       ];
-      const { rows } = await connection.query<{ failure: string | null }>(toQuery(sql, values, true));
+      const query = toQuery(sql, values, true, longAnswerMs);
+      const { rows } = await connection.query<{ failure: string | null }>(query);
       return rows[0]!.failure;
     });
     if (failure !== null) throw appendFailure(failure);
@@ -87,11 +91,13 @@ export class PostgresWriter implements SqlWriter {
 
   #transact(
     statements: readonly Statement[],
-    check?: (connection: Connection) => Promise<void>,
+    { check, answerMs }: { check?: (connection: Connection) => Promise<void>; answerMs?: number } = {},
   ): Promise<number> {
     return this.#attempt(tableOf(statements), async (connection) => {
-      const run = async ({ sql, parameters }: Statement) =>
-        (await connection.query(toQuery(numberParameters(sql), parameters, false))).rowCount ?? 0;
+      const run = async ({ sql, parameters }: Statement) => {
+        const query = toQuery(numberParameters(sql), parameters, false, answerMs);
+        return (await connection.query(query)).rowCount ?? 0;
+      };
       if (statements.length === 1 && !check) return run(statements[0]!);
       await connection.query("BEGIN");
       try {
@@ -101,7 +107,8 @@ export class PostgresWriter implements SqlWriter {
         await connection.query("COMMIT");
         return changed;
       } catch (error) {
-        await connection.query("ROLLBACK").catch(() => {});
+        // A broken connection is closed, which ends its transaction.
+        if (!isAway(error)) await connection.query("ROLLBACK").catch(() => {});
         throw error;
       }
     });

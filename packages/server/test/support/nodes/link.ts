@@ -11,6 +11,8 @@ export interface Link {
   cut(): void;
   /** Passes nothing on and loses nothing until `restore`; connections stay open. */
   stall(): void;
+  /** Passes nothing more on for the open connections; other ones work. */
+  silence(): void;
   restore(): void;
   close(): Promise<void>;
 }
@@ -47,6 +49,9 @@ export async function openLink(port: number): Promise<Link> {
     },
     stall() {
       isStalled = true;
+      for (const socket of sockets) socket.pause();
+    },
+    silence() {
       for (const socket of sockets) socket.pause();
     },
     restore() {
