@@ -1,6 +1,12 @@
 import type { RunOwner } from "../store/event-log.ts";
 import type { ClaimedSandbox, NodeRow } from "../store/node-store.ts";
 
+/** Stands for a sandbox that a request creates. */
+export const newSandbox = Symbol("new sandbox");
+
+/** The sandbox that a request concerns: its id, or the sandbox that the request creates. */
+export type SandboxRef = string | typeof newSandbox;
+
 /** Which node handles a sandbox with its conversations. */
 export type SandboxLocation = "here" | NodeRow;
 
@@ -19,9 +25,10 @@ export interface Ownership {
   noteRemoved(sandboxId: string): void;
   /**
    * Finds the node that owns a sandbox; when no node owns it, this node claims it. This node
-   * handles an unknown sandbox. Throws NodeUnreachable when no node can handle the sandbox now.
+   * handles an unknown sandbox. For a new sandbox, finds the node that creates it. Throws
+   * NodeUnreachable when no node can handle the sandbox now.
    */
-  locate(sandboxId: string): Promise<SandboxLocation>;
+  locate(sandbox: SandboxRef): Promise<SandboxLocation>;
   /** Releases all sandboxes and claims no further ones. */
   drain(): Promise<void>;
   /** Leaves the cluster; other nodes may claim the sandboxes of this node at once. */

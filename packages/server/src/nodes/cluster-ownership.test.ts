@@ -7,6 +7,7 @@ import { type PostgresServer, startPostgres } from "../../test/support/postgres.
 import { startPostgresProxy } from "../../test/support/postgres-proxy.ts";
 import { conversationRow } from "../../test/support/store.ts";
 import type { Store } from "../store/store.ts";
+import { newSandbox } from "./api.ts";
 import { ClusterOwnership } from "./cluster-ownership.ts";
 import { NodePresence } from "./presence.ts";
 
@@ -238,4 +239,17 @@ test("a conversation that runs in a deleted sandbox goes on in another node", as
     `SELECT owner, epoch FROM conversations WHERE sandbox_id = '${deleted}'`,
   );
   expect(stored).toEqual([{ owner: owner.ownership.incarnation, epoch: "2" }]);
+});
+
+test("the node with the fewest running sandboxes creates the next one", async () => {
+  await createSandboxes(4);
+  const [one, other] = [await startNode(), await startNode({ url: "http://127.0.0.1:2" })];
+  expect(one.adopted).toHaveLength(4);
+  expect(await one.ownership.locate(newSandbox)).toMatchObject({ url: "http://127.0.0.1:2" });
+  expect(await other.ownership.locate(newSandbox)).toBe("here");
+  await engine.query(place, "UPDATE sandboxes SET status = 'PAUSED' WHERE id <> 'sandbox-0'");
+  await expect.poll(() => one.ownership.locate(newSandbox)).toBe("here");
+  await one.ownership.drain();
+  expect(await one.ownership.locate(newSandbox)).toMatchObject({ url: "http://127.0.0.1:2" });
+  expect(await other.ownership.locate(newSandbox)).toBe("here");
 });

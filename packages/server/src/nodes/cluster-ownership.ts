@@ -4,8 +4,15 @@ import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
 import type { RunOwner } from "../store/event-log.ts";
 import type { ClaimedSandbox, ClaimRequest, NodeStore } from "../store/node-store.ts";
-import type { OwnerDuties, Ownership, SandboxLocation } from "./api.ts";
+import {
+  newSandbox,
+  type OwnerDuties,
+  type Ownership,
+  type SandboxLocation,
+  type SandboxRef,
+} from "./api.ts";
 import { type NodeDescription, NodeLease } from "./lease.ts";
+import { Placement } from "./placement.ts";
 import type { NodePresence } from "./presence.ts";
 
 /** Interval at which a node looks whether another one has ended, ms. */
@@ -46,6 +53,7 @@ export interface ClusterOwnershipDeps {
 export class ClusterOwnership implements Ownership {
   readonly #deps: ClusterOwnershipDeps;
   readonly #lease: NodeLease;
+  readonly #placement: Placement;
   readonly #epochs = new Map<string, number>();
   /** Sandboxes that this node has deleted; it still owns them for runs that record their end. */
   readonly #removed = new Set<string>();
@@ -63,6 +71,7 @@ export class ClusterOwnership implements Ownership {
   constructor(deps: ClusterOwnershipDeps) {
     this.#deps = deps;
     const { nodes, describe, presence, logger, steady } = deps;
+    this.#placement = new Placement(nodes, steady);
     this.#lease = new NodeLease({
       ...{ nodes, describe, presence, logger, ...(steady && { steady }) },
       onLost: () => this.#giveUp(),
@@ -99,7 +108,9 @@ export class ClusterOwnership implements Ownership {
     this.#epochs.delete(oldest!);
   }
 
-  async locate(sandboxId: string): Promise<SandboxLocation> {
+  async locate(sandboxId: SandboxRef): Promise<SandboxLocation> {
+    if (sandboxId === newSandbox)
+      return this.#placement.choose(this.#mayClaim ? this.incarnation : undefined);
     await this.#changes.get(sandboxId);
     if (this.ownerOf(sandboxId)) return "here";
     const { nodes } = this.#deps;

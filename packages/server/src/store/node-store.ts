@@ -16,6 +16,12 @@ export interface NodeRow {
   isDraining: boolean;
 }
 
+/** A node, and how many sandboxes it runs. */
+export interface NodeLoad extends NodeRow {
+  /** Number of sandboxes of the node that run or start, or that an open start will create. */
+  running: number;
+}
+
 /** The owner and the place of a sandbox. */
 export interface SandboxOwner {
   /** The owner; undefined when the sandbox has no owner, or the owner's lease has expired. */
@@ -77,6 +83,8 @@ export interface NodeStore {
   end(incarnation: string): Promise<void>;
   /** The nodes whose lease has not expired, oldest first. */
   list(): Promise<NodeRow[]>;
+  /** The nodes as in `list`, with their loads. */
+  loads(): Promise<NodeLoad[]>;
   /**
    * Makes a node with a valid lease the owner of sandboxes that have no owner or an expired one,
    * and of their conversations. Sandboxes that another node claims at the same time are left out.

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { buildApp } from "../../src/http/app.ts";
 import { Passes } from "../../src/http/forwarding/pass.ts";
 import type { App, HttpServices } from "../../src/http/server/services.ts";
-import type { SandboxLocation } from "../../src/nodes/api.ts";
+import type { SandboxLocation, SandboxRef } from "../../src/nodes/api.ts";
 import type { NodeRow } from "../../src/store/node-store.ts";
 import type { Store } from "../../src/store/store.ts";
 
@@ -27,11 +27,11 @@ export interface HttpNode {
 
 /**
  * Several nodes over one store: real listeners, routes, sockets and connections between them. Only
- * the ownership is a stub: `owners` says which node has a sandbox, by name.
+ * the ownership is a stub: `owners` says which node has a sandbox or shall create one, by name.
  */
 export class HttpNodes {
   readonly nodes: HttpNode[] = [];
-  readonly owners = new Map<string, string>();
+  readonly owners = new Map<SandboxRef, string>();
   /**
    * The owners that a node believes in where they differ from `owners`: the key is `<node>
    * <sandbox>`.
@@ -57,8 +57,8 @@ export class HttpNodes {
   ): Promise<HttpNode> {
     const used: string[] = [];
     const incarnation = `incarnation-of-${name}`;
-    const locate = async (sandboxId: string): Promise<SandboxLocation> => {
-      const owner = this.beliefs.get(`${name} ${sandboxId}`) ?? this.owners.get(sandboxId);
+    const locate = async (sandbox: SandboxRef): Promise<SandboxLocation> => {
+      const owner = this.beliefs.get(`${name} ${String(sandbox)}`) ?? this.owners.get(sandbox);
       return owner === undefined || owner === name ? "here" : this.get(owner).row;
     };
     const app = buildApp({

@@ -1,4 +1,5 @@
 import type { FastifyContextConfig, FastifyRequest } from "fastify";
+import { newSandbox } from "../../nodes/api.ts";
 
 /** The ids that a request names; the client gives the texts, and nothing has checked them. */
 export type Subject =
@@ -6,7 +7,9 @@ export type Subject =
   /** Id of a conversation, which its start may not have stored yet. */
   | { conversation: string }
   /** Id of a start task. */
-  | { task: string };
+  | { task: string }
+  /** The request creates a sandbox. */
+  | typeof newSandbox;
 
 /**
  * How the server finds the sandbox that a request of a route concerns, when neither the key nor the
@@ -60,6 +63,9 @@ export function concernOf({ url, config, schema }: ConcerningRoute): Concern {
   if (url.includes("/:sandbox_id")) return "sandbox_id" in query ? bySandboxOfQuery : bySandbox;
   return "sandbox_id" in query ? byQuery : none;
 }
+
+/** The rule of a route whose requests always create a sandbox. */
+export const createsSandbox = ofRequest(() => newSandbox);
 
 /** A rule that reads path, query and headers. */
 export function ofRequest(subject: (request: FastifyRequest) => Subject | undefined): Concern {

@@ -1,5 +1,6 @@
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import { parseId } from "@sandpiper/wire";
+import { newSandbox, type SandboxRef } from "../../nodes/api.ts";
 import type { ConversationStore } from "../../store/conversation-store.ts";
 import type { StartTaskStore } from "../../store/start-task-store.ts";
 import type { Principal } from "../server/principal.ts";
@@ -12,7 +13,7 @@ export interface FindSandboxDeps {
 }
 
 /**
- * Returns the id of the sandbox that a request concerns. Returns undefined when the sandbox does
+ * Returns the sandbox that a request concerns. Returns undefined when the sandbox does
  * not exist or belongs to another user, because every node gives the same answer then. A request
  * without a caller sends its key later, so this function does not check the user.
  */
@@ -20,10 +21,10 @@ export async function findSandbox(
   deps: FindSandboxDeps,
   caller: Principal | undefined,
   subject: Subject | undefined,
-): Promise<string | undefined> {
+): Promise<SandboxRef | undefined> {
   // The key or the prefix limits the request to one sandbox, whatever ids the request names.
   if (caller?.sandboxId !== undefined) return caller.sandboxId;
-  if (!subject) return undefined;
+  if (!subject || subject === newSandbox) return subject;
   const isOwn = ({ userId }: { userId: string }) => caller === undefined || caller.userId === userId;
   if ("sandbox" in subject) {
     const id = parseId(subject.sandbox) ?? subject.sandbox;

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { PlatformError } from "@sandpiper/core/errors";
 import { hopByHopHeaders, splice } from "@sandpiper/core/http-proxy";
 import type { WebSocket } from "ws";
-import type { Ownership } from "../../nodes/api.ts";
+import { newSandbox, type Ownership, type SandboxRef } from "../../nodes/api.ts";
 import { gatherPieces } from "../server/gather-pieces.ts";
 import type { ForwardedRequest, NodeAnswer, NodeClient } from "./node-client.ts";
 
@@ -51,11 +51,12 @@ export class Forwarder {
 
   /**
    * Answers a request with the answer of the node that owns its sandbox, unless this node owns it.
+   * A new sandbox belongs to the node that shall create it, or to this node when that one is away.
    * `body` is the body of the request, if this node has read it. Throws NodeUnreachable,
    * SandboxMoved, NodeFailed.
    */
   async request(
-    sandboxId: string,
+    sandbox: SandboxRef,
     {
       request,
       response,
@@ -72,7 +73,7 @@ export class Forwarder {
       signal: gone.signal,
     };
     try {
-      const answer = await this.#ask(sandboxId, forwarded, isForwarded);
+      const answer = await this.#ask(sandbox, forwarded, isForwarded);
       if (answer === "misdirected") response.writeHead(misdirected).end();
       else if (answer !== "here") this.#respond(request, response, answer.response, leave);
       return answer === "here" ? answer : "answered";
@@ -93,14 +94,14 @@ export class Forwarder {
    * answer without an upgrade is a refusal, which goes to the client.
    */
   async upgrade(
-    sandboxId: string,
+    sandbox: SandboxRef,
     { request, connection, head, isForwarded }: Incoming & { connection: Duplex; head: Buffer },
   ): Promise<Handling> {
     const gone = new AbortController();
     const leave = () => gone.abort();
     connection.once("close", leave);
     const forwarded = { ...toForwarded(request), body: () => undefined, signal: gone.signal };
-    const answer = await this.#ask(sandboxId, forwarded, isForwarded).finally(() =>
+    const answer = await this.#ask(sandbox, forwarded, isForwarded).finally(() =>
       connection.off("close", leave),
     );
     if (answer === "here") return answer;
@@ -138,14 +139,15 @@ export class Forwarder {
    * sandbox.
    */
   async #ask(
-    sandboxId: string,
+    sandbox: SandboxRef,
     request: ForwardedRequest,
     isForwarded: boolean,
   ): Promise<NodeAnswer | "here" | "misdirected"> {
+    if (sandbox === newSandbox && isForwarded) return "here";
     const deadline = performance.now() + this.#takeoverMs;
     for (;;) {
       try {
-        const node = await this.#ownership.locate(sandboxId);
+        const node = await this.#ownership.locate(sandbox);
         if (node === "here") return node;
         if (isForwarded) return "misdirected";
         const answer = await this.#client.send(node, request);
@@ -154,6 +156,7 @@ export class Forwarder {
         throw new PlatformError("SandboxHasMoved", { retryAfter: 1 });
       } catch (error) {
         if (isForwarded && isPassing(error)) return "misdirected";
+        if (sandbox === newSandbox && isPassing(error)) return "here";
         if (!mayRepeat(error, request) || performance.now() > deadline) throw error;
       }
       await sleep(retryMs, undefined, { ref: false });

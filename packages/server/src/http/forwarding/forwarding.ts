@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
-import type { Ownership } from "../../nodes/api.ts";
+import type { Ownership, SandboxRef } from "../../nodes/api.ts";
 import type { ConnectionGuard } from "../server/connections/connection-guard.ts";
 import type { Principal } from "../server/principal.ts";
 import type { Subject } from "./concern.ts";
@@ -28,7 +28,7 @@ export interface Forwarding extends Pick<Forwarder, "request" | "upgrade" | "soc
    */
   receive(request: IncomingMessage): void;
   /** See `findSandbox`. */
-  find(caller: Principal | undefined, subject: Subject | undefined): Promise<string | undefined>;
+  find(caller: Principal | undefined, subject: Subject | undefined): Promise<SandboxRef | undefined>;
 }
 
 export function createForwarding(

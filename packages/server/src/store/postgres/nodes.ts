@@ -1,5 +1,12 @@
 import { PlatformError } from "@sandpiper/core/errors";
-import type { ClaimedSandbox, ClaimRequest, NodeRow, NodeStore, SandboxOwner } from "../node-store.ts";
+import type {
+  ClaimedSandbox,
+  ClaimRequest,
+  NodeLoad,
+  NodeRow,
+  NodeStore,
+  SandboxOwner,
+} from "../node-store.ts";
 import type { SandboxOwnerColumns } from "../sql/sandboxes.ts";
 import { type Database, toQuery } from "./database.ts";
 import type { PostgresValue } from "./parameters.ts";
@@ -94,6 +101,15 @@ const claimOrphans = `WITH claimer AS (
   )
   SELECT sandbox_id AS id, max(epoch) AS epoch, false AS "isMoved" FROM claimed GROUP BY sandbox_id`;
 
+const loadsQuery = `SELECT incarnation, url, place, version, draining, coalesce(running, 0) AS running
+  FROM nodes n LEFT JOIN (
+    SELECT owner, count(*)::integer AS running FROM (
+      SELECT owner FROM sandboxes WHERE status IN ('STARTING', 'RUNNING')
+      UNION ALL SELECT owner FROM start_tasks t WHERE status NOT IN ('READY', 'ERROR')
+        AND NOT EXISTS (SELECT FROM sandboxes s WHERE s.id = t.sandbox_id)
+    ) each GROUP BY owner
+  ) sums ON sums.owner = n.incarnation WHERE ${isLive} ORDER BY started_at, incarnation`;
+
 /** Removes the rows of nodes that ended long ago; such a node owns nothing. */
 const forgetStatement = `WITH gone AS (
     DELETE FROM nodes WHERE expires_at < clock_timestamp() - ${keptAfterEnd} RETURNING incarnation
@@ -159,6 +175,11 @@ export class PostgresNodes implements NodeStore {
   async list(): Promise<NodeRow[]> {
     const sql = `SELECT incarnation, url, place, version, draining FROM nodes n WHERE ${isLive} ORDER BY started_at, incarnation`;
     return (await this.#database.read<StoredNode>(sql, [], true)).map(fromStored);
+  }
+
+  async loads(): Promise<NodeLoad[]> {
+    const found = await this.#database.read<StoredNode & { running: number }>(loadsQuery, [], true);
+    return found.map((row) => ({ ...fromStored(row), running: row.running }));
   }
 
   async claim(request: ClaimRequest): Promise<ClaimedSandbox[]> {

@@ -16,6 +16,7 @@ import {
 } from "@sandpiper/wire";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Static, type TSchema, Type } from "typebox";
+import { newSandbox } from "../../../nodes/api.ts";
 import type { ConversationRow } from "../../../store/conversation-store.ts";
 import { conversation, ofBody, ofRequest, param, type Subject } from "../../forwarding/concern.ts";
 import { sendBody } from "../../server/json-text.ts";
@@ -160,12 +161,12 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
   }
 }
 
-/** What a turn without an earlier response is about; undefined: a new sandbox. */
-function subjectOfTurn({ headers, query, principal }: FastifyRequest): Subject | undefined {
+/** What a turn without an earlier response is about. */
+function subjectOfTurn({ headers, query, principal }: FastifyRequest): Subject {
   const continued = param(headers, serverConversationHeader.toLowerCase());
   if (continued !== undefined) return { conversation: continued };
   const named = param(query, "sandbox_id");
-  return named === undefined ? undefined : { sandbox: principal.besideSandboxId ?? named };
+  return named === undefined ? newSandbox : { sandbox: principal.besideSandboxId ?? named };
 }
 
 function subjectOfResponse(body: Record<string, unknown>, request: FastifyRequest): Subject | undefined {

@@ -14,6 +14,7 @@ import {
   UpdateConversationRequest,
 } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { createsSandbox } from "../../forwarding/concern.ts";
 import { sendJson } from "../../server/json-text.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import { Id, makePageKeys, pageRequest } from "../../server/params.ts";
@@ -93,8 +94,8 @@ export function legacyConversationRoutes(
         body: Type.Object(InitSessionRequest.properties, { default: {} }),
         response: { 200: ConversationResponse },
       },
-      // The id in the body is the new conversation's, which gets a new sandbox.
-      { longBody: true, errors, failures: [404, 409], concerns: "any node" },
+      // The id in the body is the new conversation's.
+      { longBody: true, errors, failures: [404, 409], concerns: createsSandbox },
     ),
     async ({ principal, body }) => {
       const request = toStartRequest(body);

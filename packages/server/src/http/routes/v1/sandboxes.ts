@@ -10,11 +10,14 @@ import {
   SandboxStartRequest,
   Success,
 } from "@sandpiper/wire";
+import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import type { Config } from "../../../config/config.ts";
+import { newSandbox } from "../../../nodes/api.ts";
 import type { Viewer } from "../../../users/api.ts";
 import { createdBy } from "../../../users/default-user.ts";
 import { makeSessionKey, type SandboxGrant } from "../../../users/sandbox-grants.ts";
+import { ofRequest, param, type Subject } from "../../forwarding/concern.ts";
 import { getExposedUrls } from "../../server/exposed-urls.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import { checkCount, PageQuery, pageRequest, toWirePage } from "../../server/params.ts";
@@ -78,7 +81,7 @@ export function sandboxRoutes(
         body: Type.Object(SandboxStartRequest.properties, { default: {} }),
         response: { 200: SandboxInfo },
       },
-      { failures: [404, 409, 503] },
+      { failures: [404, 409, 503], concerns: ofRequest(subjectOfCreation) },
     ),
     async (request) => {
       const { sandbox_spec_id, snapshot_id } = request.query;
@@ -120,6 +123,11 @@ export function sandboxRoutes(
       return { success: true };
     },
   );
+}
+
+/** A snapshot may be on the machine of the node that the client has chosen. */
+function subjectOfCreation({ query }: FastifyRequest): Subject | undefined {
+  return param(query, "snapshot_id") === undefined ? newSandbox : undefined;
 }
 
 /** Normalises a client's sandbox id: UUIDs are accepted in both forms. */
