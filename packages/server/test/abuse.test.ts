@@ -51,7 +51,7 @@ const status = async (id: string): Promise<string> =>
 const waitForEnd = (id: string, wanted = "finished") =>
   until(async () => (await status(id)) === wanted || undefined);
 
-test("of twenty starts with one conversation id at once, one wins and one sandbox is made", async () => {
+test("twenty equal starts with one conversation id at once make one start and one sandbox", async () => {
   script = () => finish("Done.");
   const before = (await sandboxes()).length;
   const request = { conversation_id: randomUUID(), initial_message: { content: [textContent("Work")] } };
@@ -60,12 +60,29 @@ test("of twenty starts with one conversation id at once, one wins and one sandbo
   const starts = await Promise.allSettled(
     Array.from({ length: 20 }, () => conversations.starts.start(defaultUser, request)),
   );
-  expect(starts.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
-  for (const start of starts)
-    if (start.status === "rejected") expect(start.reason).toMatchObject({ code: "ConversationExists" });
-  expect((await server.call("POST", "/api/v1/app-conversations", request)).status).toBe(409);
+  const tasks = starts.map((start) => start.status === "fulfilled" && start.value.id);
+  expect(new Set(tasks)).toEqual(new Set([expect.any(String)]));
   await waitForEnd(request.conversation_id);
   expect((await sandboxes()).length - before).toBe(1);
+  expect((await events(request.conversation_id)).filter(({ source }) => source === "user")).toHaveLength(1);
+});
+
+test("a repeated start gets the task of the first, and another start with the same id is refused", async () => {
+  script = () => finish("Done.");
+  const request = {
+    conversation_id: randomUUID(),
+    initial_message: { content: [textContent("Work")] },
+    secrets: { KEY: "a value" },
+  };
+  const start = (body: object) => server.call("POST", "/api/v1/app-conversations", body);
+  const first = await start(request);
+  expect(first.status).toBe(200);
+  const { id } = first.body;
+  const streamed = await server.call("POST", "/api/v1/app-conversations/stream-start", request);
+  expect(streamed.body[0]).toMatchObject({ id });
+  expect(streamed.body.at(-1)).toMatchObject({ id, status: "READY" });
+  expect(await start(request)).toMatchObject({ status: 200, body: { id, status: "READY" } });
+  expect((await start({ ...request, title: "Another" })).status).toBe(409);
   expect((await events(request.conversation_id)).filter(({ source }) => source === "user")).toHaveLength(1);
 });
 

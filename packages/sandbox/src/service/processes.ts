@@ -205,7 +205,11 @@ export class SandboxProcesses {
   async #engineState(state: SandboxRuntimeState): Promise<EngineState> {
     if (state.stopped) return "stopped";
     if (state.status === "PAUSED" && state.incarnation !== undefined) return "paused";
-    return (await this.#deps.driver.list()).find(({ id }) => id === state.id)?.state ?? "stopped";
+    return this.#findState(state.id);
+  }
+
+  async #findState(id: string): Promise<EngineState> {
+    return (await this.#deps.driver.list()).find((one) => one.id === id)?.state ?? "stopped";
   }
 
   /** Returns false when there are no processes to resume. */
@@ -223,11 +227,15 @@ export class SandboxProcesses {
     const { driver, egress } = this.#deps;
     const env = { ...(await egress?.environment(toProxied(row, spec))), ...spec.env };
     const files = egress?.files({ policy: spec.network }) ?? [];
-    await driver.start({
-      id: row.id,
-      spec: { ...spec, env },
+    const request = {
+      ...{ id: row.id, spec: { ...spec, env } },
       ...(row.snapshotId !== null && { snapshot: row.snapshotId }),
       ...(files.length > 0 && { files }),
+    };
+    await driver.start(request).catch(async (error) => {
+      // A failed start leaves nothing running, so the runtime of an ended server has ended its
+      // start of this sandbox late.
+      if ((await this.#findState(row.id)) !== "running") throw error;
     });
   }
 

@@ -1,4 +1,5 @@
 import type { CallbackInfo, CallbackProcessor } from "@sandpiper/wire";
+import type { CallbackRow } from "../store/callback-store.ts";
 import type { SandboxScope } from "../store/sandbox-scope.ts";
 
 /**
@@ -8,6 +9,11 @@ import type { SandboxScope } from "../store/sandbox-scope.ts";
 export interface Callbacks {
   /** Throws InvalidParameter when the URL of a processor cannot be used. */
   check(processors: readonly CallbackProcessor[]): void;
+  /**
+   * Makes the records of a new conversation's callbacks, which the caller stores: those of the
+   * processors and the operator's webhook. Throws InvalidParameter.
+   */
+  rowsOf(userId: string, conversationId: string, processors: readonly CallbackProcessor[]): CallbackRow[];
   /**
    * Registers the processors of a start and the operator's webhook. Must be called once for every
    * conversation before its first record; the conversation need not exist yet. A repeated call, as

@@ -122,16 +122,19 @@ export class CallbackService implements Callbacks {
       if (processor.kind === "WebhookCallbackProcessor") this.#deps.sender.check(processor.url);
   }
 
+  rowsOf(userId: string, conversationId: string, processors: readonly CallbackProcessor[]): CallbackRow[] {
+    this.check(processors);
+    const own = processors.flatMap((processor) => this.#row(userId, conversationId, processor, 1) ?? []);
+    return this.#deps.sender.server ? [serverRow(userId, conversationId), ...own] : own;
+  }
+
   async register(
     userId: string,
     conversationId: string,
     processors: readonly CallbackProcessor[],
   ): Promise<void> {
-    this.check(processors);
-    const { store, sender } = this.#deps;
-    const { callbacks } = store;
-    const own = processors.flatMap((processor) => this.#row(userId, conversationId, processor, 1) ?? []);
-    const rows = sender.server ? [serverRow(userId, conversationId), ...own] : own;
+    const rows = this.rowsOf(userId, conversationId, processors);
+    const { callbacks } = this.#deps.store;
     await this.#additions.run(conversationId, async () => {
       if ((await callbacks.listByConversation(conversationId)).length === 0) await callbacks.create(rows);
     });

@@ -215,9 +215,10 @@ export interface ConversationStore {
   replaceTitle(id: string, from: string | null, to: string): Promise<boolean>;
   /**
    * Removes a conversation with its related rows, and fails its unfinished start with the message
-   * `endsStart`; all of it and the record of the sandbox `sandboxId` in one transaction. Returns
-   * false when it has children, and then removes only the record of the sandbox. Throws
-   * ConversationNotFound, unless a sandbox is given.
+   * `endsStart`; all of it and the record of the sandbox `sandboxId` in one transaction. A
+   * conversation in another sandbox than `sandboxId` stays. Returns false when it has children, and
+   * then removes only the record of the sandbox. Throws ConversationNotFound, unless a sandbox is
+   * given.
    */
   remove(
     id: string,

@@ -1,5 +1,7 @@
 import type { PageRequest, PageResult } from "@sandpiper/core/paging";
 import type { StartTaskStatus } from "@sandpiper/wire";
+import type { CallbackRow } from "./callback-store.ts";
+import type { ConversationSecretsRow } from "./conversation-parts.ts";
 import type { SandboxScope } from "./sandbox-scope.ts";
 
 export interface StartTaskRow {
@@ -16,6 +18,14 @@ export interface StartTaskRow {
   updatedAt: number;
 }
 
+/** What a start stores with its task. */
+export interface StartParts {
+  /** Incarnation of the task's node, where there are several nodes. */
+  owner?: string | undefined;
+  secrets?: ConversationSecretsRow | undefined;
+  callbacks?: readonly CallbackRow[] | undefined;
+}
+
 export interface StartTaskFilter {
   userId: string;
   conversationId?: string;
@@ -24,10 +34,11 @@ export interface StartTaskFilter {
 
 export interface StartTaskStore {
   /**
-   * Creates a task. `owner` is the incarnation of its node, where there are several nodes. Throws
-   * TooManyRequests when too many tasks of the user are not over.
+   * Creates a task with what the start stores before its conversation, in one transaction. Throws
+   * ConversationExists when the conversation exists or another open task has its id,
+   * TooManyRequests when too many tasks of the user are not over, and StorageQuotaReached.
    */
-  create(row: StartTaskRow, owner?: string): Promise<void>;
+  create(row: StartTaskRow, parts?: StartParts): Promise<void>;
   /**
    * Makes a node the owner of open tasks that have no sandbox yet and whose owner has ended.
    * Returns all open tasks without a sandbox that the node owns. A store of one process returns
@@ -35,8 +46,8 @@ export interface StartTaskStore {
    */
   claim(owner: string): Promise<StartTaskRow[]>;
   /**
-   * Whether a node owns a task. Callers ask until the task has a sandbox, because a sandbox has an
-   * owner itself.
+   * Whether a node owns a task and its lease is valid. A task that has a sandbox belongs to the
+   * owner of the sandbox.
    */
   isOwner(id: string, owner: string): Promise<boolean>;
   /** Updates a task unless it is READY or ERROR; returns the task. */
@@ -44,6 +55,11 @@ export interface StartTaskStore {
     id: string,
     change: Partial<Pick<StartTaskRow, "status" | "detail" | "sandboxId">>,
   ): Promise<StartTaskRow>;
+  /**
+   * Ends a task with ERROR unless it is over, or another node than `owner` owns it; returns the
+   * task. Removes what the start has stored for its conversation, if there is no conversation.
+   */
+  fail(id: string, detail: string, owner?: string): Promise<StartTaskRow>;
   get(id: string): Promise<StartTaskRow | undefined>;
   search(
     filter: StartTaskFilter,

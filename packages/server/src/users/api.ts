@@ -199,9 +199,15 @@ export interface Secrets {
     tokens: ReadonlyMap<ProviderType, { token: string | null; host: string | null }>,
   ): Promise<void>;
   /**
-   * Adds or replaces secrets of one conversation (`secrets` of a start request). A `scope` limits
-   * the user's other secrets in its sandbox.
+   * Makes the record of a new conversation's secrets, which the caller stores; undefined: it has
+   * none. A `scope` limits the user's other secrets in its sandbox. Throws InvalidParameter.
    */
+  newConversation(
+    owner: { userId: string; conversationId: string; sandboxId: string },
+    values: Readonly<Record<string, string>>,
+    scope?: readonly string[] | null,
+  ): ConversationSecretsRow | undefined;
+  /** Adds or replaces secrets of one conversation; `scope` is as in `newConversation`. */
   putConversation(
     owner: { userId: string; conversationId: string; sandboxId: string },
     values: Readonly<Record<string, string>>,

@@ -130,15 +130,10 @@ export class StoredSecrets implements Secrets {
     values: Readonly<Record<string, string>>,
     { descriptions, sources, scope }: Pick<ConversationSecretsRow, "descriptions" | "sources" | "scope"> = {},
   ): Promise<void> {
-    for (const [name, value] of Object.entries(values)) {
-      checkSecretName(name);
-      this.#options.mask.registerSecret(value, userId);
-    }
+    this.#admit(userId, values);
     await this.#changeConversation(conversationId, (before) => {
       const all = { ...before?.values, ...values };
-      const total = Object.values(all).reduce((sum, value) => sum + value.length, 0);
-      if (total > maxTotalLength || Object.keys(all).length > maxSecrets)
-        throw new PlatformError("ConversationSecretsTooMany", { max: maxSecrets });
+      requireRoom(all);
       const kept = Object.entries(before?.sources ?? {}).filter(([name]) => !Object.hasOwn(values, name));
       return {
         ...{ userId, conversationId, sandboxId, values: all },
@@ -147,6 +142,17 @@ export class StoredSecrets implements Secrets {
         scope: scope ?? before?.scope,
       };
     });
+  }
+
+  newConversation(
+    owner: { userId: string; conversationId: string; sandboxId: string },
+    values: Readonly<Record<string, string>>,
+    scope?: readonly string[] | null,
+  ): ConversationSecretsRow | undefined {
+    if (Object.keys(values).length === 0 && !scope) return undefined;
+    this.#admit(owner.userId, values);
+    requireRoom(values);
+    return { ...owner, values, ...(scope && { scope }) };
   }
 
   async refreshConversation(
@@ -195,6 +201,14 @@ export class StoredSecrets implements Secrets {
     return secrets;
   }
 
+  /** Checks the names of new secrets, and hides their values from logs. */
+  #admit(userId: string, values: Readonly<Record<string, string>>): void {
+    for (const [name, value] of Object.entries(values)) {
+      checkSecretName(name);
+      this.#options.mask.registerSecret(value, userId);
+    }
+  }
+
   async #document(userId: string): Promise<SecretsDocument> {
     return asSecrets(await this.#options.users.get(userId));
   }
@@ -230,6 +244,13 @@ export class StoredSecrets implements Secrets {
 
 function asSecrets(stored: StoredDocument | undefined): SecretsDocument {
   return (stored as SecretsDocument | undefined) ?? noSecrets;
+}
+
+/** Throws InvalidParameter when a conversation has too many secrets or too long ones. */
+function requireRoom(values: Readonly<Record<string, string>>): void {
+  const total = Object.values(values).reduce((sum, value) => sum + value.length, 0);
+  if (total > maxTotalLength || Object.keys(values).length > maxSecrets)
+    throw new PlatformError("ConversationSecretsTooMany", { max: maxSecrets });
 }
 
 function omitUndefined<T extends object>(change: T): T {

@@ -333,7 +333,7 @@ test("a start whose node died before it had a sandbox is taken by one other node
         },
         ...{ conversationId: newId(), sandboxId: `sandbox-of-${id}` },
       },
-      "dead",
+      { owner: "dead" },
     );
   await Promise.all([one, other, one].map((node) => node.conversations.adoptStarts()));
   const over = async () =>

@@ -221,6 +221,22 @@ test("fails a start that takes too long, and finds the sandbox when it comes up 
   expect(await sh(await service.running(id), "echo alive")).toBe("alive\n");
 });
 
+test("takes a sandbox whose start by an ended server has ended late", async () => {
+  await service.close();
+  await serve((one) =>
+    altered(one, {
+      async start(request) {
+        // The ended server's runtime is faster.
+        await one.start(request);
+        await one.start(request);
+      },
+    }),
+  );
+  const { id } = await service.create("me");
+  expect(await sh(await service.running(id), "echo alive")).toBe("alive\n");
+  expect(await service.get("me", id)).toMatchObject({ status: "RUNNING", statusDetail: null });
+});
+
 test("removes the record of a sandbox whose container cannot be removed, and retries at the next start", async () => {
   await service.close();
   await serve((one) =>

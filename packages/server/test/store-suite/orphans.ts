@@ -73,9 +73,9 @@ export function describeOrphans({ name, openStore, newPlace, query }: StoreEngin
         string,
       ];
       await store.conversations.create(conversationRow({ id: present }));
-      for (const id of [lost, failed, starting, present]) await belongings(id);
       await start(failed, "ERROR");
       await start(starting, "RUNNING_SETUP_SCRIPT");
+      for (const id of [lost, failed, starting, present]) await belongings(id);
       await store.close();
       store = await openStore(place);
       expect(await Promise.all([lost, failed, starting, present].map(counts))).toEqual([
@@ -119,9 +119,9 @@ export function describeOrphans({ name, openStore, newPlace, query }: StoreEngin
 
     test("removing a conversation removes all its data and ends its start permanently", async () => {
       const { id } = conversationRow();
+      const [open, ready] = [await start(id, "PREPARING_REPOSITORY"), await start(id, "READY")];
       await store.conversations.create(conversationRow({ id }));
       await belongings(id);
-      const [open, ready] = [await start(id, "PREPARING_REPOSITORY"), await start(id, "READY")];
       expect(await store.conversations.remove(id)).toBe(true);
       expect(await counts(id)).toEqual([0, 0, 0]);
       expect(await store.startTasks.listOpen()).toEqual([]);
@@ -137,9 +137,9 @@ export function describeOrphans({ name, openStore, newPlace, query }: StoreEngin
     test("a conversation with children is not removed, and keeps its data", async () => {
       const parent = conversationRow();
       const child = conversationRow({ parentId: parent.id });
+      const task = await start(parent.id, "WORKING");
       for (const row of [parent, child]) await store.conversations.create(row);
       await belongings(parent.id);
-      const task = await start(parent.id, "WORKING");
       expect(await store.conversations.remove(parent.id)).toBe(false);
       expect(await counts(parent.id)).toEqual([1, 1, 1]);
       expect((await store.startTasks.get(task))?.status).toBe("WORKING");

@@ -9,6 +9,7 @@ import { describePendingMessages } from "./pending-messages.ts";
 import { describeQuotas } from "./quotas.ts";
 import { describeRecords } from "./records.ts";
 import { describeScopes } from "./scopes.ts";
+import { describeStarts } from "./starts.ts";
 
 /** Tests of the behaviour that all engines of the store share. */
 export function describeStore(engine: StoreEngine): void {
@@ -22,4 +23,5 @@ export function describeStore(engine: StoreEngine): void {
   describeQuotas(engine);
   describeRecords(engine);
   describeScopes(engine);
+  describeStarts(engine);
 }

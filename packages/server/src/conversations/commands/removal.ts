@@ -80,7 +80,7 @@ export async function removeWithSandbox(
   const removeBoth = () =>
     sandboxes.remove(userId, sandboxId, () => remove(sandboxId)).catch(ignore("SandboxNotFound"));
   if (!keepSandbox) await joins.remove(sandboxId, isLast, removeBoth);
-  if (await conversations.get(id)) await remove();
+  if ((await conversations.get(id))?.sandboxId === sandboxId) await remove();
 }
 
 /** Ignores the error when another removal was faster. */

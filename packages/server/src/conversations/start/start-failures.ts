@@ -1,8 +1,11 @@
 import { failure } from "@sandpiper/agent/loop/status";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
+import type { ConversationRow } from "../../store/conversation-store.ts";
+import { isPassing } from "../../store/is-passing.ts";
 import type { Store } from "../../store/store.ts";
 import { removeWithSandbox } from "../commands/removal.ts";
+import { isMoved } from "../custody.ts";
 import type { Announcements } from "../run/announcements.ts";
 import type { Runner } from "../run/runner.ts";
 import type { SandboxJoins } from "../sandbox-joins.ts";
@@ -24,20 +27,33 @@ export class StartFailures {
     this.#deps = deps;
   }
 
-  /** Ends a stored conversation, whose log shows the reason if it has a message. */
+  /**
+   * Ends a stored conversation, whose log shows the reason if it has a message. Does nothing when
+   * the failure ends by itself. Throws OwnershipLost when another node has the start.
+   */
   async end(start: Start, error: unknown): Promise<void> {
+    if (endsByItself(error)) return;
+    await start.requireOwner();
     const { store, runner } = this.#deps;
     const { id } = start.conversation;
     await runner.abort(id, "removed");
     if (!(await store.conversations.get(id))) await runner.remove(id);
     else if (start.work.preparesFirst && (await store.events.lastSeq(id)) === 0)
-      await this.discard(start, error);
+      await this.#discard(start, error);
     else await this.#report(id, error);
   }
 
-  /** Removes a conversation whose start failed before its first message. */
-  async discard({ conversation, ownsSandbox }: Start, error: unknown): Promise<void> {
-    await this.#deps.runner.remove(conversation.id);
+  /** Removes a conversation whose start failed before its first message; else like `end`. */
+  async discard(start: Start, error: unknown): Promise<void> {
+    if (endsByItself(error)) return;
+    await start.requireOwner();
+    await this.#discard(start, error);
+  }
+
+  async #discard({ conversation, ownsSandbox }: Start, error: unknown): Promise<void> {
+    const { store, runner } = this.#deps;
+    const row = await store.conversations.get(conversation.id);
+    if (!row || isSame(row, conversation)) await runner.remove(conversation.id);
     const how = { keepSandbox: !ownsSandbox, endsStart: toFailureReason(error) };
     await removeWithSandbox(this.#deps, conversation, how).catch(() => {});
   }
@@ -49,6 +65,36 @@ export class StartFailures {
     await store.events.append(id, failure(code, errorText(error)));
     announcements.announceEnd(id);
   }
+}
+
+/**
+ * Whether a failure is none of the start itself: the store is away, or this node has lost its lease
+ * or the start. The start goes on later, here or at another node.
+ */
+export function endsByItself(error: unknown): error is PlatformError {
+  if (isPassing(error) || isMoved(error)) return true;
+  return error instanceof PlatformError && (error.code === "StorageFull" || error.code === "NodeUnreachable");
+}
+
+/**
+ * Whether the conversation of a start could not be stored because it is stored already: by an
+ * earlier node, whose last write came late.
+ */
+export async function isStoredAlready(
+  { conversations }: Pick<Store, "conversations">,
+  conversation: ConversationPlace,
+  error: unknown,
+): Promise<boolean> {
+  if (!(error instanceof PlatformError && error.code === "ConversationExists")) return false;
+  const row = await conversations.get(conversation.id);
+  return row !== undefined && isSame(row, conversation);
+}
+
+type ConversationPlace = Pick<ConversationRow, "id" | "userId" | "sandboxId">;
+
+/** Whether a stored conversation is that of a start: no other start has its sandbox. */
+function isSame(row: ConversationPlace, { userId, sandboxId }: ConversationPlace): boolean {
+  return row.userId === userId && row.sandboxId === sandboxId;
 }
 
 /** The detail of a failed start task. */

@@ -1,7 +1,7 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import { newSandboxId } from "@sandpiper/sandbox/ids";
-import type { AppConversationStartRequest } from "@sandpiper/wire";
+import { type AppConversationStartRequest, hexId } from "@sandpiper/wire";
 import type { NewConversation } from "../../store/conversation-store.ts";
 import type { StartTaskRow } from "../../store/start-task-store.ts";
 import type { SandboxJoins } from "../sandbox-joins.ts";
@@ -20,15 +20,17 @@ export interface Start {
   work: StartWork;
   /** Whether the sandbox is created for this conversation. */
   ownsSandbox: boolean;
+  /** Whether the sandbox exists. */
+  hasSandbox: boolean;
   /** Ends that an existing sandbox is kept until the conversation is stored. */
   leave: () => void;
   /** This signal is aborted at shutdown and when the sandbox goes to another node. */
   signal: AbortSignal;
-  /** Throws OwnershipLost when another node has taken the start, which has no sandbox yet. */
+  /** Throws OwnershipLost when another node has the start, or this node has lost its lease. */
   requireOwner(): Promise<void>;
 }
 
-/** The error that ends a start that another node continues. */
+/** What ends a start that another node continues. */
 export type StartControl = Pick<Start, "signal" | "requireOwner">;
 
 const noop = () => {};
@@ -52,7 +54,8 @@ export class StartPlans {
       ? { sandboxId, leave: await this.#deps.joins.join(userId, sandboxId) }
       : await this.#joinShared(plan, request);
     const conversation = { ...plan.conversation, sandboxId: joined?.sandboxId ?? newSandboxId() };
-    return { conversation, work: plan.work, ownsSandbox: !joined, leave: joined?.leave ?? noop };
+    const of = { ownsSandbox: !joined, hasSandbox: joined !== undefined };
+    return { conversation, work: plan.work, ...of, leave: joined?.leave ?? noop };
   }
 
   /** Joins a sandbox that the conversation may share, if there is one. */
@@ -80,21 +83,29 @@ export class StartPlans {
     const request = task.request as AppConversationStartRequest;
     const stored = await store.conversations.get(conversationId);
     const isNamed = Boolean(request.sandbox_id || request.parent_conversation_id);
+    const strategy = (await settings.view(userId)).sandbox_grouping_strategy ?? "NO_GROUPING";
+    const ownsSandbox = !isNamed && strategy === "NO_GROUPING";
     if (stored) {
+      if (stored.userId !== userId || stored.sandboxId !== (task.sandboxId ?? stored.sandboxId))
+        throw new PlatformError("ConversationIdTaken", { id: hexId(conversationId) });
       const work = await planWork(this.#deps, userId, request, stored.config, isNamed);
-      const strategy = (await settings.view(userId)).sandbox_grouping_strategy ?? "NO_GROUPING";
-      const ownsSandbox = !isNamed && strategy === "NO_GROUPING";
-      const start = { task, conversation: stored, work, ownsSandbox, leave: noop, ...control };
-      return { start, isStored: true };
+      const of = { ownsSandbox, hasSandbox: true, leave: noop };
+      return { start: { task, conversation: stored, work, ...of, ...control }, isStored: true };
     }
-    const sameId = { ...request, conversation_id: conversationId };
-    const plan = await planStart(this.#deps, userId, sameId);
+    const plan = await planStart(this.#deps, userId, { ...request, conversation_id: conversationId }).catch(
+      (error: unknown) => {
+        if (error instanceof PlatformError && error.code === "ConversationExists") return undefined;
+        throw error;
+      },
+    );
+    // An earlier node has stored the conversation meanwhile.
+    if (!plan) return this.planAgain(task, control);
     // A sandbox that was created for it already has its network.
     const hasSandbox = task.sandboxId !== null && (await sandboxes.get(userId, task.sandboxId)) !== undefined;
     const conversation = { ...plan.conversation, sandboxId: task.sandboxId ?? newSandboxId() };
-    const { sandboxId } = conversation;
-    const leave = hasSandbox ? await joins.join(userId, sandboxId) : noop;
-    const start = { task, conversation, work: plan.work, ownsSandbox: !hasSandbox, leave, ...control };
+    const leave = hasSandbox ? await joins.join(userId, conversation.sandboxId) : noop;
+    const of = { ownsSandbox: !hasSandbox || ownsSandbox, hasSandbox, leave };
+    const start = { task, conversation, work: plan.work, ...of, ...control };
     return { start, isStored: false };
   }
 }

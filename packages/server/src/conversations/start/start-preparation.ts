@@ -1,7 +1,6 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import type { StartTaskStatus } from "@sandpiper/wire";
-import { isPassing } from "../../store/is-passing.ts";
 import type { StartFailures } from "./start-failures.ts";
 import type { StartMessages } from "./start-messages.ts";
 import type { Start } from "./start-plans.ts";
@@ -45,8 +44,7 @@ export class StartPreparation {
     } catch (error) {
       // The next process resumes the start.
       signal.throwIfAborted();
-      // A start waits for a store that is away, and then goes on from where it was.
-      if (!isPassing(error)) await failures.end(start, error);
+      await failures.end(start, error);
       throw error;
     } finally {
       release();

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { AppConversationStartRequest } from "@sandpiper/wire";
 import { maskText } from "@sandpiper/wire";
 import { type Callbacks, withoutCallbackSecrets } from "../../callbacks/api.ts";
@@ -5,13 +6,11 @@ import type { SandboxScope } from "../../store/sandbox-scope.ts";
 import type { StartTaskRow } from "../../store/start-task-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Secrets } from "../../users/api.ts";
-import type { PendingMessages } from "../commands/pending.ts";
 
 export interface StartRecordsDeps {
-  store: Pick<Store, "conversations" | "startTasks">;
-  callbacks: Pick<Callbacks, "check" | "register" | "drop">;
-  secrets: Pick<Secrets, "putConversation" | "removeConversation">;
-  pending: Pick<PendingMessages, "discard">;
+  store: Pick<Store, "startTasks">;
+  callbacks: Pick<Callbacks, "check" | "rowsOf">;
+  secrets: Pick<Secrets, "newConversation">;
 }
 
 /** What is stored of a start before its conversation: the task, callbacks and secrets. */
@@ -28,33 +27,36 @@ export class StartRecords {
   }
 
   /**
-   * Stores a task with its secrets, their scope and callbacks; nothing is left behind after an
-   * error.
+   * Stores a task with its secrets, their scope and callbacks in one transaction. Throws what
+   * `StartTaskStore.create` throws.
    */
   async create(
     task: Omit<StartTaskRow, "request"> & { sandboxId: string },
     request: AppConversationStartRequest,
-    scope?: readonly string[] | null,
-    owner?: string,
+    { scope, owner }: { scope: readonly string[] | null | undefined; owner: string | undefined },
   ): Promise<StartTaskRow> {
     const { store, callbacks, secrets } = this.#deps;
     const { userId, conversationId, sandboxId } = task;
     const row = { ...task, request: storedRequest(request, conversationId) };
-    try {
-      // The task's request has no secret values, so they are stored first, for a start that resumes
-      // after a crash. The store removes values without a task when it is opened.
-      const values = request.secrets ?? {};
-      if (Object.keys(values).length > 0 || scope)
-        await secrets.putConversation({ userId, conversationId, sandboxId }, values, scope ? { scope } : {});
-      // Callbacks are stored first too; the store removes callbacks without a task when it is
-      // opened.
-      await callbacks.register(userId, conversationId, request.processors ?? []);
-      await store.startTasks.create(row, owner);
-    } catch (error) {
-      await this.#forget(conversationId);
-      throw error;
-    }
+    const place = { userId, conversationId, sandboxId };
+    await store.startTasks.create(row, {
+      owner,
+      secrets: secrets.newConversation(place, request.secrets ?? {}, scope),
+      callbacks: callbacks.rowsOf(userId, conversationId, request.processors ?? []),
+    });
     return row;
+  }
+
+  /** Finds the task of a conversation that an equal request of the user has begun. */
+  async findEqual(
+    userId: string,
+    conversationId: string,
+    request: AppConversationStartRequest,
+  ): Promise<StartTaskRow | undefined> {
+    const newest = { limit: 1, sort: "CREATED_AT_DESC" } as const;
+    const { items } = await this.#deps.store.startTasks.search({ userId, conversationId }, newest);
+    const stored = JSON.parse(JSON.stringify(storedRequest(request, conversationId)));
+    return items.find((task) => isDeepStrictEqual(task.request, stored));
   }
 
   /** Tasks of an earlier process that are neither READY nor ERROR. */
@@ -73,18 +75,6 @@ export class StartRecords {
   /** Whether a task still belongs to a node. */
   isOwner(id: string, owner: string): Promise<boolean> {
     return this.#deps.store.startTasks.isOwner(id, owner);
-  }
-
-  /** Removes what a failed start has stored, unless its conversation exists. Never rejects. */
-  async discard(conversationId: string): Promise<void> {
-    const { store, pending } = this.#deps;
-    await pending.discard(conversationId).catch(() => {});
-    if (!(await store.conversations.get(conversationId))) await this.#forget(conversationId);
-  }
-
-  async #forget(conversationId: string): Promise<void> {
-    const { callbacks, secrets } = this.#deps;
-    await Promise.allSettled([callbacks.drop(conversationId), secrets.removeConversation(conversationId)]);
   }
 }
 

@@ -1,7 +1,6 @@
 import type { AppConversationStartRequest } from "@sandpiper/wire";
-import { isPassing } from "../../store/is-passing.ts";
 import type { Store } from "../../store/store.ts";
-import type { StartFailures } from "./start-failures.ts";
+import { isStoredAlready, type StartFailures } from "./start-failures.ts";
 import type { StartMessages } from "./start-messages.ts";
 import type { Start } from "./start-plans.ts";
 import type { StartPreparation } from "./start-preparation.ts";
@@ -36,23 +35,25 @@ export class StartSteps {
    */
   async start(start: Start, request: AppConversationStartRequest, onStored?: () => void): Promise<void> {
     const { store, tasks, sandboxes, preparation, messages, failures } = this.#deps;
-    const { task, conversation, work, ownsSandbox } = start;
+    const { task, conversation, work } = start;
     await messages.checkModel(start);
     await start.requireOwner();
     // Starting a sandbox blocks this process for some milliseconds, so the first model request goes
     // first.
     const { promise: sandboxMayStart, resolve: startSandbox } = Promise.withResolvers<void>();
     const goesFirst = work.message !== undefined && !work.preparesFirst;
-    const createSandbox = ownsSandbox ? await sandboxes.prepare(start, request) : undefined;
+    const createSandbox = start.hasSandbox ? undefined : await sandboxes.prepare(start, request);
     if (!goesFirst || (await messages.waitsForTools(start))) startSandbox();
     try {
-      // One transaction, task first, so that a crash cannot leave an unreferenced sandbox.
       const stored = await Promise.allSettled([
         tasks.update(task.id, { status: "WAITING_FOR_SANDBOX", detail: null }),
         createSandbox?.(sandboxMayStart),
-        store.conversations.create(conversation),
       ]);
       for (const result of stored) if (result.status === "rejected") throw result.reason;
+      // The sandbox comes first: no node would own a conversation without a sandbox.
+      await store.conversations.create(conversation).catch(async (error) => {
+        if (!(await isStoredAlready(store, conversation, error))) throw error;
+      });
       start.leave();
       onStored?.();
       if (goesFirst) await messages.sendFirst(start);
@@ -61,9 +62,7 @@ export class StartSteps {
       start.leave();
       // The next process, or another node, resumes the start.
       start.signal.throwIfAborted();
-      if (!isPassing(error)) await start.requireOwner();
-      // A start waits for a store that is away, and then goes on from where it was.
-      if (!isPassing(error)) await failures.discard(start, error);
+      await failures.discard(start, error);
       throw error;
     }
     if (goesFirst) setTimeout(startSandbox, headStartMs);

@@ -2,20 +2,19 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
 import type { AppConversationStartRequest } from "@sandpiper/wire";
-import { hexId, newId } from "@sandpiper/wire";
-import { isPassing } from "../../store/is-passing.ts";
+import { newId } from "@sandpiper/wire";
 import type { SandboxScope } from "../../store/sandbox-scope.ts";
 import type { StartTaskRow } from "../../store/start-task-store.ts";
 import { type Custody, isMoved } from "../custody.ts";
 import { parseOrCreateId } from "./checks.ts";
-import { toFailureReason } from "./start-failures.ts";
+import { endsByItself, toFailureReason } from "./start-failures.ts";
 import type { StartControl, StartPlans } from "./start-plans.ts";
 import type { StartRecords } from "./start-records.ts";
 import type { StartSteps } from "./start-steps.ts";
 import type { TaskFeed } from "./task-feed.ts";
 
-/** Delay before a start retries after a failed write, ms. */
-const retryDelayMs = 5_000;
+/** Delay before a start continues after a failure that ends by itself, ms. */
+const retryDelayMs = 1_000;
 
 export interface ConversationStarterDeps {
   plans: StartPlans;
@@ -26,14 +25,29 @@ export interface ConversationStarterDeps {
   logger: Logger;
 }
 
+/** One attempt of this node to do a start. */
+interface Attempt {
+  task: StartTaskRow;
+  /** True when this node has begun to own the task during the attempt, so that another follows. */
+  isWanted: boolean;
+}
+
+/** A start of this request or, if `isRepeated`, the one that an earlier equal request has begun. */
+interface BegunStart {
+  task: StartTaskRow;
+  isRepeated: boolean;
+  /** Resolves as `ConversationStarter.start` does. */
+  stored: Promise<void>;
+}
+
 /** Starts conversations in the background; see app-server.md sections 2.3 and 2.4. */
 export class ConversationStarter {
   readonly #deps: ConversationStarterDeps;
   readonly #closing = new AbortController();
-  /** The active starts: the promise of each end, with the task. */
-  readonly #active = new Map<Promise<void>, StartTaskRow>();
-  /** Conversations that are being started and may not be stored yet. */
-  readonly #starting = new Set<string>();
+  /** The attempts that have not ended, with the promises of their ends. */
+  readonly #active = new Map<Attempt, Promise<void>>();
+  /** Ids of tasks that are being stored. */
+  readonly #creating = new Set<string>();
 
   constructor(deps: ConversationStarterDeps) {
     this.#deps = deps;
@@ -41,54 +55,51 @@ export class ConversationStarter {
 
   /**
    * Starts a conversation; when this resolves, clients find it in the lists, or its task has the
-   * error. Throws what `planStart` throws, and InvalidParameter for an invalid callback; nothing is
-   * stored then.
+   * error. A repeated request with the id of the conversation gets the task of the first. Throws
+   * what `planStart` throws, and InvalidParameter for an invalid callback; nothing is stored then.
    */
   async start(userId: string, request: AppConversationStartRequest): Promise<StartTaskRow> {
-    const { task, stored } = await this.#start(userId, request);
+    const { task, stored } = await this.#begin(userId, request);
     await stored;
     return task;
   }
 
   /** Starts a conversation and yields its task in every state. Throws as `start`. */
   async follow(userId: string, request: AppConversationStartRequest): Promise<AsyncGenerator<StartTaskRow>> {
-    const { task } = await this.#start(userId, request);
-    return this.#deps.tasks.follow(task);
+    const { tasks } = this.#deps;
+    const { task, isRepeated } = await this.#begin(userId, request);
+    return isRepeated ? tasks.watch(task) : tasks.follow(task);
   }
 
-  async #start(
-    userId: string,
-    request: AppConversationStartRequest,
-  ): Promise<{ task: StartTaskRow; stored: Promise<void> }> {
+  async #begin(userId: string, request: AppConversationStartRequest): Promise<BegunStart> {
     const { records } = this.#deps;
     records.check(request);
     const conversationId = parseOrCreateId(request.conversation_id, "conversation_id");
-    // This happens before the first read, because two starts must not both find the id free.
-    if (this.#starting.has(conversationId))
-      throw new PlatformError("ConversationIdTaken", { id: hexId(conversationId) });
-    this.#starting.add(conversationId);
+    const taskId = newId();
+    this.#creating.add(taskId);
     try {
-      return await this.#startAs(conversationId, userId, request);
+      return await this.#create({ taskId, conversationId, userId }, request);
     } catch (error) {
-      this.#starting.delete(conversationId);
-      throw error;
+      if (!(error instanceof PlatformError && error.code === "ConversationExists")) throw error;
+      const task = await records.findEqual(userId, conversationId, request);
+      if (!task) throw error;
+      return { task, isRepeated: true, stored: Promise.resolve() };
+    } finally {
+      this.#creating.delete(taskId);
     }
   }
 
-  /** Starts a conversation whose id no other start has. */
-  async #startAs(
-    conversationId: string,
-    userId: string,
+  async #create(
+    { taskId, conversationId, userId }: { taskId: string; conversationId: string; userId: string },
     request: AppConversationStartRequest,
-  ): Promise<{ task: StartTaskRow; stored: Promise<void> }> {
+  ): Promise<BegunStart> {
     const { plans, records, steps } = this.#deps;
     const plan = await plans.plan(userId, { ...request, conversation_id: conversationId });
-    const { sandboxId, createdAt: now } = plan.conversation;
-    const ids = { id: newId(), userId, conversationId, sandboxId };
+    const { sandboxId, createdAt: now, config } = plan.conversation;
     const state = { status: "WORKING", detail: null, createdAt: now, updatedAt: now } as const;
-    const owner = this.#deps.custody.incarnation;
-    const scope = plan.conversation.config.launchedProfile?.secretRefs;
-    const task = await records.create({ ...ids, ...state }, request, scope, owner).catch((error) => {
+    const about = { scope: config.launchedProfile?.secretRefs, owner: this.#deps.custody.incarnation };
+    const row = { id: taskId, userId, conversationId, sandboxId, ...state };
+    const task = await records.create(row, request, about).catch((error) => {
       plan.leave();
       throw error;
     });
@@ -100,98 +111,113 @@ export class ConversationStarter {
       plan.leave();
       onStored();
     };
-    this.#track(task, (control) => steps.start({ ...plan, task, ...control }, request, onStored), {
-      owner,
-      onEnd,
-    });
-    return { task, stored };
+    this.#track(task, (control) => steps.start({ ...plan, task, ...control }, request, onStored), onEnd);
+    return { task, isRepeated: false, stored };
   }
 
   /** Resumes the open starts that an earlier process has left. */
   async recover(scope: SandboxScope): Promise<void> {
-    for (const task of await this.#deps.records.listOpen(scope)) {
-      if (this.#starting.has(task.conversationId)) continue;
-      this.#starting.add(task.conversationId);
-      this.#track(task, (control) => this.#resume(task, control));
-    }
+    this.#continue(await this.#deps.records.listOpen(scope));
   }
 
   /** Resumes starts that have no sandbox yet and whose node has ended. */
   async adoptLeft(): Promise<void> {
-    const owner = this.#deps.custody.incarnation;
-    if (owner === undefined) return;
-    for (const task of await this.#deps.records.claim(owner)) {
-      if (this.#starting.has(task.conversationId)) continue;
-      this.#starting.add(task.conversationId);
-      this.#track(task, (control) => this.#resume(task, control), { owner });
+    const { custody, records } = this.#deps;
+    const { incarnation } = custody;
+    if (incarnation !== undefined) this.#continue(await records.claim(incarnation));
+  }
+
+  #continue(tasks: readonly StartTaskRow[]): void {
+    for (const task of tasks) {
+      if (this.#creating.has(task.id)) continue;
+      const active = [...this.#active.keys()].find((attempt) => attempt.task.id === task.id);
+      if (active) active.isWanted = true;
+      else this.#track(task, (control) => this.#resume(task, control));
     }
   }
 
   async #resume(task: StartTaskRow, control: StartControl): Promise<void> {
     const { plans, steps } = this.#deps;
+    await control.requireOwner();
     const { start, isStored } = await plans.planAgain(task, control);
     const request = task.request as AppConversationStartRequest;
     await (isStored ? steps.resume(start) : steps.start(start, request)).finally(start.leave);
   }
 
-  /** `owner`: the node to which the task belongs until its sandbox has one. */
   #track(
     task: StartTaskRow,
     start: (control: StartControl) => Promise<void>,
-    { owner, onEnd = () => {} }: { owner?: string | undefined; onEnd?: () => void } = {},
+    onEnd: () => void = () => {},
   ): void {
+    const attempt: Attempt = { task, isWanted: false };
+    const { custody, records } = this.#deps;
     const requireOwner = async () => {
-      if (owner !== undefined && !(await this.#deps.records.isOwner(task.id, owner)))
+      const { incarnation } = custody;
+      if (incarnation !== undefined && !(await records.isOwner(task.id, incarnation)))
         throw new PlatformError("EpochPassed");
     };
     let control: StartControl = { signal: this.#closing.signal, requireOwner };
-    const work = this.#deps.custody
+    const work = custody
       .during(task.sandboxId ?? "", (moved) => {
         control = { requireOwner, signal: AbortSignal.any([this.#closing.signal, moved]) };
         // A start that waits for the store goes on without its caller.
         return start(control)
           .finally(onEnd)
-          .catch((error) => this.#fail(task, error, control));
+          .catch((error) => this.#fail(attempt, error, control));
       })
       .finally(onEnd)
-      .catch((error) => this.#fail(task, error, control));
-    this.#active.set(work, task);
-    void work.finally(() => {
-      this.#active.delete(work);
-      this.#starting.delete(task.conversationId);
-    });
+      .catch((error) => this.#fail(attempt, error, control));
+    this.#active.set(attempt, work);
+    void work.finally(() => this.#active.delete(attempt));
   }
 
   /** Interrupts starts that wait for their sandbox; the next process resumes them. */
   async close(): Promise<void> {
     this.#closing.abort(new Error("The server is ending."));
     this.#deps.tasks.close();
-    await Promise.all(this.#active.keys());
+    await Promise.all(this.#active.values());
   }
 
   /** Ends the followers of starts in sandboxes that go to another node. */
   leave(sandboxIds: ReadonlySet<string>): void {
-    for (const { id, sandboxId } of this.#active.values())
-      if (sandboxId !== null && sandboxIds.has(sandboxId)) this.#deps.tasks.leave(id);
+    for (const { task } of this.#active.keys())
+      if (task.sandboxId !== null && sandboxIds.has(task.sandboxId)) this.#deps.tasks.leave(task.id);
   }
 
-  async #fail(task: StartTaskRow, error: unknown, control: StartControl): Promise<void> {
+  /** Ends a start that failed, unless it goes on later, here or at another node. */
+  async #fail(attempt: Attempt, error: unknown, control: StartControl): Promise<void> {
+    const { task } = attempt;
     const { signal } = control;
-    const { records, tasks, logger } = this.#deps;
-    // The next process, or another node, resumes the start.
-    if ((signal.aborted && error === signal.reason) || isMoved(error)) return;
-    if (isPassing(error) || (error instanceof PlatformError && error.code === "StorageFull")) {
-      // The failure could not be stored either, so the start is resumed once the store works.
-      logger.warn({ task: task.id, reason: error.message }, "a start waits for the store");
+    const { tasks, custody, logger } = this.#deps;
+    const mayBeLost = isMoved(error) || !endsByItself(error);
+    const loss = mayBeLost && !signal.aborted ? await control.requireOwner().catch(asIs) : undefined;
+    if (signal.aborted || isMoved(loss)) return this.#abandon(attempt);
+    const reason = loss ?? error;
+    if (endsByItself(reason)) {
+      logger.warn({ task: task.id, reason: reason.message }, "a start waits");
       const waited = await sleep(retryDelayMs, true, { signal }).catch(() => false);
-      if (waited) await this.#resume(task, control).catch((again) => this.#fail(task, again, control));
+      if (waited) await this.#resume(task, control).catch((again) => this.#fail(attempt, again, control));
+      else this.#abandon(attempt);
       return;
     }
-    await records.discard(task.conversationId);
     const isExpected = error instanceof PlatformError;
     if (!isExpected) logger.error({ err: error, task: task.id }, "a conversation could not be started");
-    await tasks.update(task.id, { status: "ERROR", detail: toFailureReason(error) }).catch((err) => {
+    await tasks.fail(task.id, toFailureReason(error), custody.incarnation).catch((err) => {
+      if (endsByItself(err)) return this.#fail(attempt, err, control);
       logger.error({ err, task: task.id }, "a start task could not be stored");
     });
   }
+
+  /** Leaves a start to the next process, or to the node that owns it, which may be this one. */
+  #abandon(attempt: Attempt): void {
+    const { task, isWanted } = attempt;
+    attempt.isWanted = false;
+    this.#deps.tasks.leave(task.id);
+    if (isWanted && !this.#closing.signal.aborted)
+      this.#track(task, (control) => this.#resume(task, control));
+  }
+}
+
+function asIs(error: unknown): unknown {
+  return error;
 }

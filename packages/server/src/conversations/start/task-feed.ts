@@ -1,4 +1,8 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { StartTaskRow, StartTaskStore } from "../../store/start-task-store.ts";
+
+/** Delay between two looks at a task that another request follows, ms. */
+const watchMs = 250;
 
 type Change = Parameters<StartTaskStore["update"]>[1];
 
@@ -12,18 +16,26 @@ interface Follower {
 
 /** Stores changes of start tasks, then reports them to the followers of the task. */
 export class TaskFeed {
-  readonly #store: Pick<StartTaskStore, "update">;
+  readonly #store: Pick<StartTaskStore, "fail" | "get" | "update">;
   readonly #followers = new Map<string, Set<Follower>>();
   #closed = false;
 
-  constructor(store: Pick<StartTaskStore, "update">) {
+  constructor(store: Pick<StartTaskStore, "fail" | "get" | "update">) {
     this.#store = store;
   }
 
   async update(id: string, change: Change): Promise<void> {
-    const row = await this.#store.update(id, change);
-    const followers = this.#followers.get(id) ?? [];
-    if (isOver(row)) this.#followers.delete(id);
+    this.#report(await this.#store.update(id, change));
+  }
+
+  /** Ends a task with an error, as `StartTaskStore.fail` does. */
+  async fail(id: string, detail: string, owner: string | undefined): Promise<void> {
+    this.#report(await this.#store.fail(id, detail, owner));
+  }
+
+  #report(row: StartTaskRow): void {
+    const followers = this.#followers.get(row.id) ?? [];
+    if (isOver(row)) this.#followers.delete(row.id);
     for (const follower of followers) {
       follower.rows.push(row);
       follower.wake();
@@ -39,6 +51,21 @@ export class TaskFeed {
     const followers = this.#followers.get(first.id) ?? new Set();
     this.#followers.set(first.id, followers.add(follower));
     return this.#read(follower, followers);
+  }
+
+  /**
+   * Yields a task that an earlier request has begun, perhaps at another node, and then its later
+   * states as `follow` does.
+   */
+  async *watch(first: StartTaskRow): AsyncGenerator<StartTaskRow> {
+    yield first;
+    for (let last = first; !isOver(last) && !this.#closed; ) {
+      await sleep(watchMs, undefined, { ref: false });
+      const row = await this.#store.get(first.id);
+      if (!row) return;
+      if (row.status !== last.status || row.detail !== last.detail) yield row;
+      last = row;
+    }
   }
 
   /** Ends the followers of a task that another node continues. */

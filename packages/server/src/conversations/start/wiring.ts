@@ -104,7 +104,7 @@ export function createStarts(deps: StartsDeps): StartServices {
   });
   const starter = new ConversationStarter({
     plans: new StartPlans({ store, sandboxes, joins, settings, secrets, mask }),
-    records: new StartRecords({ store, callbacks, secrets, pending }),
+    records: new StartRecords({ store, callbacks, secrets }),
     steps: new StartSteps({ store, tasks, sandboxes: places, preparation, messages, failures }),
     tasks,
     custody,

@@ -72,7 +72,9 @@ export const postgresDialect: SqlDialect = {
           (SELECT 1 FROM nodes n WHERE n.incarnation = t.owner AND n.expires_at > clock_timestamp())
         ORDER BY t.number LIMIT 20 FOR UPDATE SKIP LOCKED)`,
       taken: `SELECT t.* FROM start_tasks t WHERE ${hasNoSandbox} AND t.owner = ?1 ORDER BY t.number`,
-      isOwner: "SELECT 1 AS found FROM start_tasks WHERE id = ?1 AND owner = ?2",
+      isOwner: `SELECT 1 AS found FROM start_tasks t JOIN nodes n ON n.incarnation = t.owner
+        WHERE t.id = ?1 AND t.owner = ?2 AND n.expires_at > clock_timestamp()`,
+      isOwned: "AND owner = ?4",
     },
     openStartTasks: `SELECT count(*) AS tasks, coalesce(sum(octet_length(request)), 0) AS bytes
       FROM start_tasks WHERE status NOT IN ('READY', 'ERROR') AND user_id = ?`,

@@ -2,6 +2,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { type Connection, toQuery } from "./database.ts";
 import type { DatabaseError } from "./errors.ts";
 import { initial } from "./migrations/001-initial/migration.ts";
+import { openStarts } from "./migrations/002-open-starts.ts";
 
 interface Migration {
   name: string;
@@ -14,7 +15,10 @@ interface Migration {
  * The migrations in order. They only add to the schema, because older servers work during a
  * migration.
  */
-const migrations: readonly Migration[] = [{ name: "initial", sql: initial, isCompatible: false }];
+const migrations: readonly Migration[] = [
+  { name: "initial", sql: initial, isCompatible: false },
+  { name: "open starts", sql: openStarts, isCompatible: true },
+];
 
 /** Key of the advisory lock of processes that prepare one database: "sand" as a number. */
 export const migrationLock = 0x73616e64;

@@ -44,9 +44,9 @@ const wanted = {
 } as const;
 
 /**
- * One statement claims sandboxes and their conversations. The row locks make it wait for appends
- * that the former owner has begun, and make those that come later fail. A node that has just joined
- * does not know how long the other places have been away.
+ * One statement claims sandboxes with their conversations and open starts. The row locks make it
+ * wait for appends that the former owner has begun, and make those that come later fail. A node
+ * that has just joined does not know how long the other places have been away.
  */
 const claimStatement = (which: keyof typeof wanted) => `WITH claimer AS (
     SELECT n.incarnation, n.place, n.started_at FROM nodes n WHERE n.incarnation = $1 AND ${isLive} AND NOT n.draining
@@ -69,6 +69,9 @@ const claimStatement = (which: keyof typeof wanted) => `WITH claimer AS (
   ), followed AS (
     UPDATE conversations c SET owner = claimed.owner, epoch = claimed.epoch
     FROM claimed WHERE c.sandbox_id = claimed.id
+  ), started AS (
+    UPDATE start_tasks t SET owner = claimed.owner
+    FROM claimed WHERE t.sandbox_id = claimed.id AND t.status NOT IN ('READY', 'ERROR')
   )
   SELECT id, epoch, moved AS "isMoved" FROM claimed ORDER BY number`;
 

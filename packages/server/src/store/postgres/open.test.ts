@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { newId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openLink } from "../../../test/support/nodes/link.ts";
 import { type PostgresServer, startPostgres } from "../../../test/support/postgres.ts";
@@ -165,4 +166,31 @@ test("the pool is bounded, and what waits too long for a connection is refused",
   await lock;
   expect(await store.conversations.get(row.id)).toMatchObject({ id: row.id });
   await store.close();
+});
+
+test("older servers start conversations while the database gets the index of open starts", async () => {
+  const url = await server.createDatabase();
+  const older = await open(url);
+  await server.query("DROP INDEX start_tasks_open_once", [], nameOf(url));
+  await server.query("DELETE FROM schema_migrations WHERE version > 1", [], nameOf(url));
+  let isMigrated = false;
+  const started: string[] = [];
+  const start = async () => {
+    while (!isMigrated) {
+      const id = newId();
+      const state = { status: "WORKING", detail: null, sandboxId: null, request: {} } as const;
+      const times = { createdAt: 1, updatedAt: 1 };
+      await older.startTasks.create({ id, userId: id, conversationId: id, ...state, ...times });
+      await older.startTasks.update(id, { status: "READY" });
+      started.push(id);
+    }
+  };
+  const starts = Array.from({ length: 5 }, start);
+  const newer = await open(url);
+  isMigrated = true;
+  await Promise.all(starts);
+  expect(await Promise.all(started.map(async (id) => (await newer.startTasks.get(id))?.status))).toEqual(
+    started.map(() => "READY"),
+  );
+  for (const store of [older, newer]) await store.close();
 });

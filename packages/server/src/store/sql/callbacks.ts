@@ -3,6 +3,7 @@ import type { CallbackChange, CallbackRow, CallbackStore } from "../callback-sto
 import type { SandboxScope } from "../sandbox-scope.ts";
 import type { SqlContext } from "./context.ts";
 import { scopeQueries } from "./scope-queries.ts";
+import type { Statement } from "./statement.ts";
 import { type CallbackRecord, compile } from "./tables.ts";
 
 type Stored = Selectable<CallbackRecord>;
@@ -37,9 +38,7 @@ export class SqlCallbacks implements CallbackStore {
   }
 
   async create(rows: readonly CallbackRow[]): Promise<void> {
-    if (rows.length === 0) return;
-    const insert = this.#context.build.insertInto("callbacks").values(rows.map((row) => this.#toStored(row)));
-    await this.#context.writer.run(compile(insert));
+    if (rows.length > 0) await this.#context.writer.run(insertCallbacks(this.#context, rows));
   }
 
   async get(id: string): Promise<CallbackRow | undefined> {
@@ -110,23 +109,6 @@ export class SqlCallbacks implements CallbackStore {
     await this.#context.writer.run({ sql: sweeps.uncover, parameters: [serverProcessor] });
   }
 
-  #toStored(row: CallbackRow) {
-    return {
-      id: row.id,
-      user_id: row.userId,
-      conversation_id: row.conversationId,
-      processor: JSON.stringify(row.processor),
-      secret: row.secret === null ? null : this.#context.vault.encrypt(row.secret, place(row.id)),
-      status: row.status,
-      detail: row.detail,
-      next_seq: row.nextSeq,
-      attempts: row.attempts,
-      failing_since: row.failingSince,
-      next_attempt_at: row.nextAttemptAt,
-      created_at: row.createdAt,
-    };
-  }
-
   #fromStored(stored: Stored): CallbackRow {
     return {
       id: stored.id,
@@ -143,6 +125,28 @@ export class SqlCallbacks implements CallbackStore {
       createdAt: stored.created_at,
     };
   }
+}
+
+/** The statement that stores at least one callback. */
+export function insertCallbacks(
+  { build, vault }: Pick<SqlContext, "build" | "vault">,
+  rows: readonly CallbackRow[],
+): Statement {
+  const values = rows.map((row) => ({
+    id: row.id,
+    user_id: row.userId,
+    conversation_id: row.conversationId,
+    processor: JSON.stringify(row.processor),
+    secret: row.secret === null ? null : vault.encrypt(row.secret, place(row.id)),
+    status: row.status,
+    detail: row.detail,
+    next_seq: row.nextSeq,
+    attempts: row.attempts,
+    failing_since: row.failingSince,
+    next_attempt_at: row.nextAttemptAt,
+    created_at: row.createdAt,
+  }));
+  return compile(build.insertInto("callbacks").values(values));
 }
 
 function place(id: string): string {

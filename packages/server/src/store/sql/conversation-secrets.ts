@@ -3,6 +3,7 @@ import type {
   ConversationSecretsRow,
   LookupSecretSource,
 } from "../conversation-parts.ts";
+import type { Vault } from "../vault.ts";
 import { compareAndSet } from "./compare-and-set.ts";
 import type { SqlContext } from "./context.ts";
 import { type ConversationSecretsRecord, compile } from "./tables.ts";
@@ -41,18 +42,16 @@ export class SqlConversationSecrets implements ConversationSecretStore {
    */
   async #replace(before: Uint8Array | undefined, row: ConversationSecretsRow): Promise<true | undefined> {
     const { build, vault, writer } = this.#context;
-    const { conversationId, userId, sandboxId } = row;
-    const document = vault.encrypt(JSON.stringify(toDocument(row)), place(conversationId));
-    const values = { user_id: userId, sandbox_id: sandboxId, document };
+    const values = sealSecrets(vault, row);
     const statement = before
       ? build
           .updateTable("conversation_secrets")
           .set(values)
-          .where("conversation_id", "=", conversationId)
+          .where("conversation_id", "=", row.conversationId)
           .where("document", "=", before)
       : build
           .insertInto("conversation_secrets")
-          .values({ conversation_id: conversationId, ...values })
+          .values(values)
           .onConflict((conflict) => conflict.column("conversation_id").doNothing());
     return (await writer.run(compile(statement))) > 0 || undefined;
   }
@@ -112,6 +111,16 @@ export class SqlConversationSecrets implements ConversationSecretStore {
       ...(scope && { scope }),
     };
   }
+}
+
+/** The record of a row, with its sealed document. */
+export function sealSecrets(
+  vault: Vault,
+  row: ConversationSecretsRow,
+): Omit<ConversationSecretsRecord, "number"> {
+  const { conversationId, userId, sandboxId } = row;
+  const document = vault.encrypt(JSON.stringify(toDocument(row)), place(conversationId));
+  return { conversation_id: conversationId, user_id: userId, sandbox_id: sandboxId, document };
 }
 
 /** The text of a row's document, before it is sealed. */

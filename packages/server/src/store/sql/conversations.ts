@@ -56,11 +56,12 @@ const conversationSweeps = {
 
 const isGone = "NOT EXISTS (SELECT 1 FROM conversations WHERE id = ?1)";
 
+const removal = `DELETE FROM conversations WHERE id = ?1 AND sandbox_id = coalesce(CAST(?2 AS TEXT), sandbox_id)
+  AND NOT EXISTS (SELECT 1 FROM conversations WHERE parent_id = ?1)`;
 /**
  * The related rows may exist before their conversation; they are removed only if it was removed.
  */
-const removals = [
-  "DELETE FROM conversations WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM conversations WHERE parent_id = ?1)",
+const removalsAfter = [
   `DELETE FROM conversation_secrets WHERE conversation_id = ?1 AND ${isGone}`,
   `DELETE FROM callbacks WHERE conversation_id = ?1 AND ${isGone}`,
   `DELETE FROM pending_messages WHERE conversation_id = ?1 AND ${isGone}`,
@@ -238,7 +239,8 @@ export class SqlConversations implements ConversationStore {
     if (sandboxId === undefined && !(await this.get(id)))
       throw new PlatformError("StoredConversationMissing");
     await writer.release(
-      ...removals.map((sql) => ({ sql, parameters: [id] })),
+      { sql: removal, parameters: [id, sandboxId ?? null] },
+      ...removalsAfter.map((sql) => ({ sql, parameters: [id] })),
       { sql: endStarts, parameters: [endsStart, clock(), id] },
       ...(sandboxId === undefined
         ? []

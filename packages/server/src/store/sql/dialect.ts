@@ -47,10 +47,10 @@ export interface DialectQueries {
   /** Follows a column that must be in the first parameter, a JSON array of texts. */
   readonly isListed: string;
   /**
-   * Statements that make a node the owner of start tasks and read its tasks; absent in an engine
-   * for one process.
+   * Statements that make a node the owner of start tasks and read its tasks, and the condition that
+   * the fourth parameter owns a task; absent in an engine for one process.
    */
-  readonly startTaskClaim?: { readonly take: string; readonly taken: string; readonly isOwner: string };
+  readonly startTaskClaim?: Readonly<Record<"take" | "taken" | "isOwner" | "isOwned", string>>;
   /** Number and bytes of a user's start tasks that are not over. */
   readonly openStartTasks: string;
   /** Model calls of a conversation after a number. */

@@ -2,6 +2,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { type PageRequest, type PageResult, pageOffset, toPage } from "@sandpiper/core/paging";
 import type { SandboxChange, SandboxRow, SandboxStore } from "@sandpiper/sandbox/sandbox-store";
 import { type Selectable, sql } from "kysely";
+import { ConstraintViolation } from "./constraint-violation.ts";
 import type { SqlContext } from "./context.ts";
 import type { WriteLimit } from "./engine.ts";
 import { compile, type SandboxRecord } from "./tables.ts";
@@ -53,8 +54,14 @@ export class SqlSandboxes implements SandboxStore {
       ...(owner && { ...owner, epoch: firstEpoch }),
     });
     const { writer } = this.#context;
-    if (max === 0) await writer.run(compile(insert));
-    else await writer.addWithin(limitOf(row.userId, max), compile(insert));
+    const write =
+      max === 0 ? writer.run(compile(insert)) : writer.addWithin(limitOf(row.userId, max), compile(insert));
+    await write.catch((error) => {
+      // Another server has created the sandbox for the start that both have.
+      if (owner && error instanceof ConstraintViolation)
+        throw new PlatformError("EpochPassed", { cause: error });
+      throw error;
+    });
   }
 
   async update(id: string, change: SandboxChange): Promise<void> {

@@ -1,9 +1,13 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import { type PageRequest, type PageResult, pageOffset } from "@sandpiper/core/paging";
+import { hexId } from "@sandpiper/wire";
 import type { Selectable, SelectQueryBuilder } from "kysely";
 import type { SandboxScope } from "../sandbox-scope.ts";
-import type { StartTaskFilter, StartTaskRow, StartTaskStore } from "../start-task-store.ts";
+import type { StartParts, StartTaskFilter, StartTaskRow, StartTaskStore } from "../start-task-store.ts";
+import { insertCallbacks } from "./callbacks.ts";
+import { ConstraintViolation } from "./constraint-violation.ts";
 import type { SqlContext } from "./context.ts";
+import { sealSecrets } from "./conversation-secrets.ts";
 import type { WriteLimit } from "./engine.ts";
 import { scopeQueries } from "./scope-queries.ts";
 import type { Statement } from "./statement.ts";
@@ -25,6 +29,27 @@ const maxEndedBytes = 64 * 2 ** 20;
 const maxOpen = 1_000;
 const maxOpenBytes = 256 * 2 ** 20;
 
+/**
+ * Makes the transaction fail when the conversation of a new task exists, by a second task with the
+ * same id. The new task comes first: then no other start is open, and one that was has stored its
+ * conversation.
+ */
+const refuseStored = `INSERT INTO start_tasks (id, user_id, status, conversation_id, request, created_at, updated_at)
+  SELECT id, user_id, status, conversation_id, request, created_at, updated_at FROM start_tasks
+  WHERE id = ?1 AND status NOT IN ('READY', 'ERROR')
+    AND EXISTS (SELECT 1 FROM conversations WHERE id = start_tasks.conversation_id)`;
+
+const isNotStarting = `NOT EXISTS (SELECT 1 FROM start_tasks
+  WHERE conversation_id = ?1 AND status NOT IN ('READY', 'ERROR'))`;
+const isAbsent = "NOT EXISTS (SELECT 1 FROM conversations WHERE id = ?1)";
+
+/** Statements that remove what a failed start leaves, unless another start has begun. */
+const leftovers = [
+  `DELETE FROM pending_messages WHERE conversation_id = ?1 AND ${isNotStarting}`,
+  `DELETE FROM conversation_secrets WHERE conversation_id = ?1 AND ${isNotStarting} AND ${isAbsent}`,
+  `DELETE FROM callbacks WHERE conversation_id = ?1 AND ${isNotStarting} AND ${isAbsent}`,
+];
+
 const removeOld = `DELETE FROM start_tasks WHERE number IN
   (SELECT number FROM
     (SELECT number, row_number() OVER newest AS count, sum(octet_length(request)) OVER newest AS bytes
@@ -38,10 +63,12 @@ export class SqlStartTasks implements StartTaskStore {
     this.#context = context;
   }
 
-  async create(row: StartTaskRow, owner?: string): Promise<void> {
+  async create(row: StartTaskRow, { owner, secrets, callbacks = [] }: StartParts = {}): Promise<void> {
+    const { build, dialect, vault, writer } = this.#context;
+    const { conversationId } = row;
     const request = JSON.stringify(row.request ?? null);
-    const insert = this.#context.build.insertInto("start_tasks").values({
-      ...this.#context.dialect.startTaskOwner(owner),
+    const insert = build.insertInto("start_tasks").values({
+      ...dialect.startTaskOwner(owner),
       id: row.id,
       user_id: row.userId,
       status: row.status,
@@ -52,11 +79,24 @@ export class SqlStartTasks implements StartTaskStore {
       created_at: row.createdAt,
       updated_at: row.updatedAt,
     });
-    await this.#context.writer.addWithin(
-      this.#limitOf(row.userId, Buffer.byteLength(request)),
-      compile(insert),
-      { sql: removeOld, parameters: [row.userId, maxEnded, maxEndedBytes] },
-    );
+    try {
+      await writer.addWithin(
+        this.#limitOf(row.userId, Buffer.byteLength(request)),
+        compile(insert),
+        { sql: refuseStored, parameters: [row.id] },
+        // A failed start may have left them.
+        compile(build.deleteFrom("conversation_secrets").where("conversation_id", "=", conversationId)),
+        compile(build.deleteFrom("callbacks").where("conversation_id", "=", conversationId)),
+        ...(secrets
+          ? [compile(build.insertInto("conversation_secrets").values(sealSecrets(vault, secrets)))]
+          : []),
+        ...(callbacks.length > 0 ? [insertCallbacks(this.#context, callbacks)] : []),
+        { sql: removeOld, parameters: [row.userId, maxEnded, maxEndedBytes] },
+      );
+    } catch (error) {
+      if (!(error instanceof ConstraintViolation)) throw error;
+      throw new PlatformError("ConversationIdTaken", { id: hexId(conversationId) }, { cause: error });
+    }
   }
 
   async claim(owner: string): Promise<StartTaskRow[]> {
@@ -101,6 +141,25 @@ export class SqlStartTasks implements StartTaskStore {
       .where("id", "=", id)
       .where("status", "not in", ["READY", "ERROR"]);
     await this.#context.writer.run(compile(update));
+    return this.#require(id);
+  }
+
+  async fail(id: string, detail: string, owner?: string): Promise<StartTaskRow> {
+    const { clock, dialect, writer } = this.#context;
+    const { conversationId } = await this.#require(id);
+    const isOwned = (owner !== undefined && dialect.queries.startTaskClaim?.isOwned) || "";
+    await writer.release(
+      {
+        sql: `UPDATE start_tasks SET status = 'ERROR', detail = ?1, updated_at = ?2
+          WHERE id = ?3 AND status NOT IN ('READY', 'ERROR') ${isOwned}`,
+        parameters: [detail, clock(), id, ...(isOwned ? [owner!] : [])],
+      },
+      ...leftovers.map((sql) => ({ sql, parameters: [conversationId] })),
+    );
+    return this.#require(id);
+  }
+
+  async #require(id: string): Promise<StartTaskRow> {
     const row = await this.get(id);
     if (!row) throw new PlatformError("StoredStartTaskMissing");
     return row;

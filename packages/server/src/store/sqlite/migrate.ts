@@ -10,6 +10,7 @@ import { storedBytes } from "./migrations/007-stored-bytes.ts";
 import { behaviours } from "./migrations/008-behaviours.ts";
 import { sandboxKeys } from "./migrations/009-sandbox-keys.ts";
 import { blobs } from "./migrations/010-blobs.ts";
+import { openStarts } from "./migrations/011-open-starts.ts";
 
 /**
  * In order; the schema version of a database (`user_version`) is the number of migrations that it
@@ -26,6 +27,7 @@ const migrations: readonly string[] = [
   behaviours,
   sandboxKeys,
   blobs,
+  openStarts,
 ];
 
 /**
