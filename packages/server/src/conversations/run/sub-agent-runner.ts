@@ -98,7 +98,9 @@ export class SubAgentRunner implements ToolSource {
   ): Promise<TaskObservation> {
     const parent = await this.#deps.store.conversations.get(parentId);
     if (!parent) return toFailure("", action.subagent_type, "The conversation is gone.");
-    const begun = await this.#creations.run(parentId, () => this.#findOrCreate(parent, action, actionId));
+    // A call of a run that has moved may hang, and its repetition must not wait for it.
+    const find = () => abortable(this.#findOrCreate(parent, action, actionId), signal);
+    const begun = await abortable(this.#creations.run(parentId, find), signal);
     if ("kind" in begun) return begun;
     const turns = this.#turns.get(parentId) ?? new Set();
     this.#turns.set(parentId, turns);
@@ -114,7 +116,8 @@ export class SubAgentRunner implements ToolSource {
       turns.delete(turn);
       if (turns.size === 0) this.#turns.delete(parentId);
       // The next run reports what this one cannot report.
-      await this.#reportMetricsOf(parentId, begun.id).catch(() => {});
+      const reported = this.#reportMetricsOf(parentId, begun.id).catch(() => {});
+      await (signal.reason === "interrupt" ? reported : abortable(reported, signal)).catch(() => {});
     }
   }
 

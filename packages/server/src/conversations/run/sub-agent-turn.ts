@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { notice } from "@sandpiper/agent/loop/records";
 import { transition } from "@sandpiper/agent/loop/status";
+import { abortable } from "@sandpiper/core/abortable";
 import {
   type ActionEvent,
   contentText,
@@ -38,6 +39,7 @@ export class SubAgentTurn {
   readonly #signal: AbortSignal;
   readonly #actionId: string;
   readonly #ended = Promise.withResolvers<void>();
+  #sending: Promise<void> = Promise.resolve();
   #sent = false;
   /** The looks at both conversations, one after the other. */
   #looks: Promise<void> = Promise.resolve();
@@ -62,32 +64,39 @@ export class SubAgentTurn {
   }
 
   /**
-   * Sends the task and waits for its result. Throws the signal's reason; an interrupt first
-   * interrupts the sub-agent.
+   * Sends the task and waits for its result. Throws the signal's reason, whatever hangs; an
+   * interrupt first interrupts the sub-agent.
    */
   async waitForResult(send: () => Promise<void>): Promise<TaskObservation> {
     const { events } = this.#deps.store;
     // A pause of the sub-agent may become durable after the parent has continued.
     const leave = [this.childId, this.#parent.id].map((id) => events.follow(id, () => this.checkStatus()));
-    const onAbort = () => this.#ended.resolve();
-    this.#signal.addEventListener("abort", onAbort, { once: true });
-    if (this.#signal.aborted) onAbort();
-    const begun = this.#begin();
-    this.#looks = begun.catch(() => {});
     try {
-      await begun;
-      await send();
-      this.#sent = true;
-      this.checkStatus();
-      await this.#ended.promise;
-      if (this.#signal.reason === "interrupt") await this.#deps.runner.abort(this.childId, "interrupt");
-      this.#signal.throwIfAborted();
-      await this.#looks;
-      return await this.#toObservation();
+      return await abortable(this.#work(send), this.#signal);
+    } catch (error) {
+      if (this.#signal.reason === "interrupt") {
+        // A task that arrived later would wake the sub-agent again.
+        await this.#sending.catch(() => {});
+        await this.#deps.runner.abort(this.childId, "interrupt");
+      }
+      throw error;
     } finally {
       for (const end of leave) end();
-      this.#signal.removeEventListener("abort", onAbort);
     }
+  }
+
+  async #work(send: () => Promise<void>): Promise<TaskObservation> {
+    const begun = this.#begin();
+    this.#looks = begun.catch(() => {});
+    await begun;
+    this.#signal.throwIfAborted();
+    this.#sending = send();
+    await this.#sending;
+    this.#sent = true;
+    this.checkStatus();
+    await this.#ended.promise;
+    await this.#looks;
+    return this.#toObservation();
   }
 
   /**
