@@ -14,13 +14,31 @@ const withoutServer = [
   "packages/server/src/http/server/unknown-settings.test.ts",
 ];
 
-function project(name: string, nodes: string, exclude: readonly string[]): TestProjectConfiguration[] {
+/** Tests that start a whole platform. */
+const platforms = ["packages/server/test/*.test.ts", "packages/server/test/{agent-server,sockets}/*.test.ts"];
+
+/** Tests with a whole platform to which it does not matter how many nodes there are. */
+const onOneNode = [
+  // They start servers of their own.
+  "packages/server/test/{forwarding,postgres-away,postgres-lists}.test.ts",
+  // They are about what happens inside of a run or a start, which one node does alone.
+  "packages/server/test/{agent-files,agent-tools,hooks,mcp,memory,skills,sub-agents}.test.ts",
+  "packages/server/test/{busybox-root,event-schema,model-endpoints,repository-parts}.test.ts",
+  "packages/server/test/{sandbox-faults,start-agents}.test.ts",
+  "packages/server/test/agent-server/{plugins,sub-agent-definitions,trace-context}.test.ts",
+];
+
+function project(
+  name: string,
+  nodes: string,
+  { folder, only, exclude }: { folder: string; only: string[]; exclude: readonly string[] },
+): TestProjectConfiguration[] {
   const common = { env: { TEST_NODES: nodes }, exclude: [...withoutServer, ...exclude] };
-  const own = ownWorker.filter((path) => path.startsWith("packages/server/"));
+  const own = ownWorker.filter((path) => path.startsWith(folder));
   return [
     {
       extends: true,
-      test: { ...common, name, include, isolate: false, exclude: [...common.exclude, ...own] },
+      test: { ...common, name, include: only, isolate: false, exclude: [...common.exclude, ...own] },
     },
     { extends: true, test: { ...common, name: `${name}, own worker`, include: own } },
   ];
@@ -37,6 +55,13 @@ export default defineConfig({
     hookTimeout: 60_000,
     expect: { poll: { timeout: 40_000 } },
     sequence: { sequencer: LongestFirst },
-    projects: [...project("one node", "1", [])],
+    projects: [
+      ...project("one node", "1", { folder: "packages/server/", only: include, exclude: [] }),
+      ...project("three nodes", "3", {
+        folder: "packages/server/test/",
+        only: platforms,
+        exclude: onOneNode,
+      }),
+    ],
   },
 });

@@ -12,9 +12,8 @@ let server: TestPlatform;
 let id: string;
 beforeAll(async () => {
   server = await startTestPlatform();
-  const sandboxes = server.platform.sandboxes;
   id = (await server.call("POST", "/api/v1/sandboxes")).body.id;
-  const sandbox = await sandboxes.running(id);
+  const sandbox = await server.running(id);
   const commands = [
     [
       "sh",

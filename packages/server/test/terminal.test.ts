@@ -23,7 +23,7 @@ afterAll(() => server.stop());
 
 async function newSandbox() {
   const { id } = (await server.call("POST", "/api/v1/sandboxes")).body;
-  await server.platform.sandboxes.running(id);
+  await server.running(id);
   const { body } = await server.call("GET", `/api/v1/sandboxes?id=${id}`);
   return { id, sessionKey: body[0].session_api_key };
 }
@@ -36,7 +36,7 @@ function terminal(query = "", sandbox = id): TerminalClient {
 
 /** The output of a command in the sandbox. */
 async function sh(command: string, sandbox = id): Promise<string> {
-  const { stdout } = await runToEnd(await server.platform.sandboxes.running(sandbox), {
+  const { stdout } = await runToEnd(await server.running(sandbox), {
     argv: ["sh", "-c", command],
   });
   return stdout.toString();

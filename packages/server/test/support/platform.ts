@@ -2,6 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { noteAnswer, reportWait, until } from "@sandpiper/core/test/support/until";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import type { DestinationStream } from "pino";
 import WebSocket from "ws";
 import type { Config } from "../../src/config/config.ts";
@@ -30,6 +31,8 @@ export interface TestPlatform {
     body?: unknown,
     headers?: Record<string, string>,
   ): Promise<{ status: number; body: any }>;
+  /** Waits until a sandbox runs, and returns its handle in the node that owns the sandbox. */
+  running(sandboxId: string): Promise<Sandbox>;
   /** Stops the platform and removes its sandboxes and its data. */
   stop(): Promise<void>;
 }
@@ -50,14 +53,20 @@ export async function startTestPlatform(
   const address = await databaseOf(dataDir);
   const database = address === undefined ? undefined : ({ from: "variable", url: address } as const);
   const nodes = await startNodes({ ...config, database, ...overrides, dataDir }, { logs });
-  const { platform, url } = nodes;
+  const { platforms, url } = nodes;
   const call = caller(url, testKey);
   return {
-    platform,
+    platform: platforms[0],
     url,
     key: testKey,
     dataDir,
     call,
+    async running(sandboxId) {
+      const found = await Promise.allSettled(platforms.map(({ sandboxes }) => sandboxes.running(sandboxId)));
+      const here = found.find(({ status }) => status === "fulfilled") ?? found[0]!;
+      if (here.status === "rejected") throw here.reason;
+      return here.value;
+    },
     async stop() {
       await removeSandboxes(call);
       await nodes.close();

@@ -5,8 +5,8 @@ import { variables } from "./variables.ts";
 
 /** Servers of a test behind one address. */
 export interface Nodes {
-  /** The first server, whose parts tests read. */
-  platform: Platform;
+  /** The servers. Tests read the stored data of the first one. */
+  platforms: readonly [Platform, ...Platform[]];
   /** The address of all servers, without a trailing slash. */
   url: string;
   close(): Promise<void>;
@@ -20,7 +20,7 @@ export async function startNodes(config: Config, options: PlatformOptions): Prom
   const count = Number(process.env[variables.nodes] ?? 1);
   if (count === 1 || !config.database) {
     const platform = await startPlatform(config, options);
-    return { platform, url: platform.url, close: () => platform.close() };
+    return { platforms: [platform], url: platform.url, close: () => platform.close() };
   }
   const proxy = await startRoundRobin();
   const platforms: Platform[] = [];
@@ -32,7 +32,8 @@ export async function startNodes(config: Config, options: PlatformOptions): Prom
     const shared = { ...config, publicUrl: config.publicUrl ?? proxy.url };
     while (platforms.length < count) platforms.push(await startPlatform(shared, options));
     proxy.nodes = platforms.map(({ url }) => url);
-    return { platform: platforms[0]!, url: proxy.url, close };
+    const [first, ...others] = platforms;
+    return { platforms: [first!, ...others], url: proxy.url, close };
   } catch (error) {
     await close();
     throw error;
