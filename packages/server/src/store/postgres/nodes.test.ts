@@ -1,5 +1,6 @@
 import type { LogRecord } from "@sandpiper/agent/loop/log-record";
 import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
+import pg from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { postgresEngine } from "../../../test/store-suite/postgres-engine.ts";
 import { type PostgresServer, startPostgres } from "../../../test/support/postgres.ts";
@@ -113,6 +114,33 @@ test("a user keeps a limited number of sandboxes and snapshots, whichever server
   expect(await stores[0]!.sandboxes.all()).toHaveLength(10);
   expect(await stores[0]!.snapshots.ids()).toHaveLength(10);
   for (const store of stores) await store.close();
+  await remove();
+});
+
+test("secrets that are stored while their conversation is removed do not stay", async () => {
+  const { place, remove } = await engine.newPlace();
+  const store = await engine.openStore(place);
+  const row = conversationRow();
+  const { id: conversationId, userId, sandboxId } = row;
+  await store.conversations.create(row);
+  await store.pendingMessages.create({ id: "1", userId, conversationId, content: [], createdAt: 1 });
+  const blocker = new pg.Client({ connectionString: place });
+  await blocker.connect();
+  await blocker.query("BEGIN");
+  await blocker.query("SELECT * FROM pending_messages FOR UPDATE");
+  const removal = store.conversations.remove(conversationId);
+  await expect
+    .poll(() => engine.query(place, "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"))
+    .toHaveLength(1);
+  await store.conversationSecrets.change(conversationId, () => ({
+    ...{ conversationId, userId, sandboxId },
+    values: { LATE: "value" },
+  }));
+  await blocker.query("COMMIT");
+  expect(await removal).toBe(true);
+  expect(await store.conversationSecrets.get(conversationId)).toBeUndefined();
+  await blocker.end();
+  await store.close();
   await remove();
 });
 

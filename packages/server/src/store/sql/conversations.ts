@@ -236,17 +236,22 @@ export class SqlConversations implements ConversationStore {
     }: Parameters<ConversationStore["remove"]>[1] = {},
   ): Promise<boolean> {
     const { build, clock, writer } = this.#context;
+    const related = removalsAfter.map((sql) => ({ sql, parameters: [id] }));
     if (sandboxId === undefined && !(await this.get(id)))
       throw new PlatformError("StoredConversationMissing");
     await writer.release(
       { sql: removal, parameters: [id, sandboxId ?? null] },
-      ...removalsAfter.map((sql) => ({ sql, parameters: [id] })),
+      ...related,
       { sql: endStarts, parameters: [endsStart, clock(), id] },
       ...(sandboxId === undefined
         ? []
         : [compile(build.deleteFrom("sandboxes").where("id", "=", sandboxId))]),
     );
-    return (await this.get(id)) === undefined;
+    if (await this.get(id)) return false;
+    // PostgreSQL runs transactions at once: a row that another request stored during the removal is
+    // left. A request that stores one later finds no conversation.
+    await writer.release(...related);
+    return true;
   }
 
   listRunning(scope: SandboxScope = "all"): Promise<ConversationRow[]> {
