@@ -60,6 +60,10 @@ export const driversErrors = {
     HelperNotCompiled:
       "The helper of the kubernetes driver could not be compiled ({reason}): install a C compiler with `apt-get install gcc libc6-dev`.",
     HelperTooLarge: "The helper of the kubernetes driver has {bytes} bytes, more than a ConfigMap holds.",
+    AgentSandboxMissing:
+      "The cluster has no {plural} of {group}/{version}: install agent-sandbox, or set SANDPIPER_KUBERNETES_KIND=pod.",
+    AgentSandboxSilent:
+      "The controller of agent-sandbox made no pod within {seconds} s: check that the controller runs, or set SANDPIPER_KUBERNETES_KIND=pod.",
     PodUnschedulable: "No node of the cluster takes the sandbox: {reason}.",
     PodNotStarted: "The cluster could not start the sandbox: {reason}.",
     PodStartTimeout: "The pod of the sandbox did not start within {seconds} s.",

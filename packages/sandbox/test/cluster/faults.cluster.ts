@@ -11,7 +11,13 @@ import { KubernetesDriver } from "../../src/drivers/kubernetes/kubernetes-driver
 import { Registries } from "../../src/specs/registries.ts";
 import { createHostSpec } from "../../src/specs/specs.ts";
 import { run, suiteLimits } from "../driver-suite/context.ts";
-import { clusterImage, clusterKubeconfig, kubectl, loadClusterImage } from "../support/cluster-image.ts";
+import {
+  clusterImage,
+  clusterKubeconfig,
+  kubectl,
+  loadClusterImage,
+  writeKubeconfig,
+} from "../support/cluster-image.ts";
 
 /**
  * Faults of the cluster: it refuses, is full, or goes away. The service account has least rights.
@@ -41,16 +47,6 @@ const apply = (...objects: object[]) =>
   execFileSync("sh", ["-c", 'cat >"$0/objects.json"', dir], {
     input: JSON.stringify({ apiVersion: "v1", kind: "List", items: objects }),
   }) && kubectl("apply", "-f", join(dir, "objects.json"));
-
-/** Writes the kubeconfig of the test cluster with other credentials and maybe another address. */
-function writeKubeconfig(name: string, token: string, server?: string): string {
-  const text = readFileSync(clusterKubeconfig(), "utf8");
-  const path = join(dir, name);
-  const users = `users:\n- name: admin\n  user: {token: ${token}}\n`;
-  const host = /server: "([^"]+)"/.exec(text)![1]!;
-  writeFileSync(path, (text.slice(0, text.indexOf("users:")) + users).replace(host, server ?? host));
-  return path;
-}
 
 beforeAll(async () => {
   dir = mkdtempSync("/tmp/sandpiper-test-");
@@ -87,7 +83,10 @@ beforeAll(async () => {
       subjects: [{ kind: "ServiceAccount", ...metadata }],
     },
   );
-  kubeconfig = writeKubeconfig("server.conf", kubectl("-n", namespace, "create", "token", "server").trim());
+  kubeconfig = writeKubeconfig(
+    join(dir, "server.conf"),
+    kubectl("-n", namespace, "create", "token", "server").trim(),
+  );
 });
 
 afterAll(async () => {
@@ -175,7 +174,7 @@ test("a node that lost its pod leaves a stopped sandbox with its files", async (
 test("the loss of the API server ends commands, and the sandbox and its listeners go on afterwards", async () => {
   const proxy = await startProxy();
   const token = kubectl("-n", namespace, "create", "token", "server").trim();
-  const through = writeKubeconfig("proxy.conf", token, `https://127.0.0.1:${proxy.port}`);
+  const through = writeKubeconfig(join(dir, "proxy.conf"), token, `https://127.0.0.1:${proxy.port}`);
   // The certificate names the real address, and the client connects to the proxy.
   writeFileSync(
     through,

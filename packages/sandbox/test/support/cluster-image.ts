@@ -1,5 +1,14 @@
 import { execFile, execFileSync } from "node:child_process";
-import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -12,6 +21,18 @@ const script = fileURLToPath(new URL("../../../../scripts/cluster/cluster", impo
 /** Path of the test cluster's kubeconfig. */
 export function clusterKubeconfig(): string {
   return execFileSync(script, ["kubeconfig"], { encoding: "utf8" }).trim();
+}
+
+/**
+ * Writes the kubeconfig of the test cluster with other credentials and maybe another address.
+ * Returns the path.
+ */
+export function writeKubeconfig(path: string, token: string, server?: string): string {
+  const text = readFileSync(clusterKubeconfig(), "utf8");
+  const users = `users:\n- name: admin\n  user: {token: ${token}}\n`;
+  const host = /server: "([^"]+)"/.exec(text)![1]!;
+  writeFileSync(path, (text.slice(0, text.indexOf("users:")) + users).replace(host, server ?? host));
+  return path;
 }
 
 /** Makes the image from the machine's static busybox and loads it into the test cluster. */

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { errorText } from "@sandpiper/core/errors";
 import { findMissingRights, type Right } from "@sandpiper/sandbox/drivers/kubernetes/access";
+import { examineAgentSandbox, type SandboxKind } from "@sandpiper/sandbox/drivers/kubernetes/agent-sandbox";
 import { Cluster } from "@sandpiper/sandbox/drivers/kubernetes/cluster";
 import { loadHelper } from "@sandpiper/sandbox/drivers/kubernetes/helper-program";
 import type { Config } from "../config/config.ts";
@@ -40,10 +41,38 @@ export async function examineCluster({ kubernetes }: Config): Promise<DoctorFind
           "Give the missing right to the server with a ClusterRole, for quicker starts (docs/team/kubernetes.md).",
         ),
       );
+    findings.push(...(await examineSandboxObjects(cluster, kubernetes.kind)));
   } catch (error) {
     findings.push(finding("cluster", true, false, "cannot be used", errorText(error)));
   }
   return findings;
+}
+
+/** Checks whether sandboxes can be Sandbox objects of agent-sandbox, unless they are pods. */
+async function examineSandboxObjects(cluster: Cluster, kind: SandboxKind): Promise<DoctorFinding[]> {
+  if (kind === "pod") return [];
+  const { isInstalled, missing } = await examineAgentSandbox(cluster);
+  const isNeeded = kind === "sandbox";
+  if (!isInstalled) {
+    const fix = "Install agent-sandbox in the cluster, or set SANDPIPER_KUBERNETES_KIND=pod.";
+    const detail = "the cluster has no such type, so sandboxes are pods";
+    return [
+      isNeeded
+        ? finding("Sandbox objects", true, false, "the cluster has no such type", fix)
+        : finding("Sandbox objects", false, true, detail),
+    ];
+  }
+  const isUsed = missing.length === 0;
+  const lacked = `missing: ${listRights(missing)}${isNeeded ? "" : "; sandboxes are pods"}`;
+  return [
+    finding(
+      "Sandbox objects",
+      isNeeded,
+      isUsed,
+      isUsed ? "the controller of agent-sandbox makes the pods" : lacked,
+      `Give the missing rights to the server in the namespace ${cluster.namespace}, or set SANDPIPER_KUBERNETES_KIND=pod (docs/team/kubernetes.md).`,
+    ),
+  ];
 }
 
 /** Writes rights as `create, get of pods; …`. */

@@ -1,6 +1,7 @@
 import type { BlobPlace } from "@sandpiper/core/blobs/place";
 import type { LogLevel } from "@sandpiper/core/log/log";
 import type { DockerHost } from "@sandpiper/sandbox/drivers/docker/engine";
+import type { SandboxKind } from "@sandpiper/sandbox/drivers/kubernetes/agent-sandbox";
 import type { SandboxQuotas } from "@sandpiper/sandbox/service/quotas";
 import type { PackageMirrors } from "@sandpiper/sandbox/specs/package-sources/mirrors";
 import type { DatabaseSource } from "./database-source.ts";
@@ -23,6 +24,7 @@ export interface KubernetesConfig {
   /** Number of pods that wait for each kind of sandbox. */
   warmPods: number;
   userNamespaces: boolean;
+  kind: SandboxKind;
 }
 
 /** Configuration of a server, read from the environment once (see `readConfig`). */

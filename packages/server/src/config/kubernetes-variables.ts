@@ -1,5 +1,8 @@
+import type { SandboxKind } from "@sandpiper/sandbox/drivers/kubernetes/agent-sandbox";
 import { parseFilePath, parseObjectName, parseObjectNames } from "./value-parsers.ts";
 import { defineVariable, wholeNumber } from "./variable.ts";
+
+const sandboxKinds: readonly SandboxKind[] = ["auto", "pod", "sandbox"];
 
 /** Variables of the kubernetes driver. */
 export const kubernetesVariables = {
@@ -26,6 +29,15 @@ export const kubernetesVariables = {
     defaultValue: () => undefined,
     must: "1 to 12 small letters and digits",
     parse: (text) => (/^[a-z0-9]{1,12}$/.test(text) ? text : undefined),
+  }),
+  kubernetesKind: defineVariable<SandboxKind>({
+    name: "SANDPIPER_KUBERNETES_KIND",
+    description:
+      "Objects that run the kubernetes driver's sandboxes: pod; sandbox, of kubernetes-sigs/agent-sandbox; auto takes sandbox where the cluster has the type and the server may use it",
+    defaultText: "auto",
+    defaultValue: () => "auto",
+    must: `one of ${sandboxKinds.join(", ")}`,
+    parse: (text) => sandboxKinds.find((kind) => kind === text),
   }),
   kubernetesRuntimeClass: defineVariable<string | undefined>({
     name: "SANDPIPER_KUBERNETES_RUNTIME_CLASS",

@@ -45,6 +45,7 @@ export function readConfig(env: Environment): Config {
       kubeconfig: toAbsolute(value(variables.kubeconfig)),
       namespace: value(variables.kubernetesNamespace),
       installation: value(variables.kubernetesInstallation),
+      kind: value(variables.kubernetesKind),
       runtimeClass: value(variables.kubernetesRuntimeClass),
       storageClass: value(variables.kubernetesStorageClass),
       pullSecrets: value(variables.kubernetesPullSecrets),

@@ -24,10 +24,16 @@ export const neededRights: readonly Right[] = [
   { verb: "list", resource: "storageclasses.storage.k8s.io", isOptional: true },
 ];
 
+/** Additional rights of a driver whose sandboxes are Sandbox objects of agent-sandbox. */
+export const sandboxRights: readonly Right[] = ["create", "get", "update", "patch", "delete"].map((verb) => ({
+  verb,
+  resource: "sandboxes.agents.x-k8s.io",
+}));
+
 /** Asks the API server which of the rights the server lacks. Throws SandboxFailed. */
-export async function findMissingRights(cluster: Cluster): Promise<Right[]> {
-  const allowed = await Promise.all(neededRights.map((right) => isAllowed(cluster, right)));
-  return neededRights.filter((_, index) => !allowed[index]);
+export async function findMissingRights(cluster: Cluster, rights = neededRights): Promise<Right[]> {
+  const allowed = await Promise.all(rights.map((right) => isAllowed(cluster, right)));
+  return rights.filter((_, index) => !allowed[index]);
 }
 
 async function isAllowed(cluster: Cluster, { verb, resource }: Right): Promise<boolean> {

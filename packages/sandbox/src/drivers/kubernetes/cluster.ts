@@ -2,6 +2,7 @@ import {
   ApiException,
   AuthorizationV1Api,
   CoreV1Api,
+  CustomObjectsApi,
   KubeConfig,
   NetworkingV1Api,
   type RequestContext,
@@ -45,6 +46,8 @@ export class Cluster {
   readonly core: CoreV1Api;
   readonly networking: NetworkingV1Api;
   readonly storage: StorageV1Api;
+  /** Objects of types that are not part of Kubernetes. */
+  readonly objects: CustomObjectsApi;
   readonly authorization: AuthorizationV1Api;
 
   /** Throws SandboxFailed when there is no usable kubeconfig. */
@@ -69,6 +72,7 @@ export class Cluster {
     this.core = this.config.makeApiClient(CoreV1Api);
     this.networking = this.config.makeApiClient(NetworkingV1Api);
     this.storage = this.config.makeApiClient(StorageV1Api);
+    this.objects = this.config.makeApiClient(CustomObjectsApi);
     this.authorization = this.config.makeApiClient(AuthorizationV1Api);
   }
 

@@ -18,6 +18,7 @@ import { Registries } from "../../specs/registries.ts";
 import { checkCommand, idPattern } from "../common/commands.ts";
 import { toFencedArgv } from "../common/fence.ts";
 import { loadInstallationId } from "../common/installation-id.ts";
+import { chooseKind, type SandboxKind } from "./agent-sandbox.ts";
 import { clusterShell, storeBusybox } from "./busybox-program.ts";
 import { Claims } from "./claims.ts";
 import { Cluster, type ClusterOptions } from "./cluster.ts";
@@ -43,6 +44,8 @@ export interface KubernetesDriverOptions extends ClusterOptions {
   storageClass?: string | undefined;
   /** Names of Secrets with which nodes fetch images; default: none. */
   pullSecrets?: readonly string[];
+  /** Objects that run sandboxes. Default: auto. */
+  kind?: SandboxKind | undefined;
   /** True: root in a sandbox is not root of the node. Default: true. */
   userNamespaces?: boolean;
   /**
@@ -110,7 +113,8 @@ export class KubernetesDriver implements SandboxDriver {
     const { configMap } = helper;
     const programs = { configMap, busyboxMaps };
     const defaults: PodDefaults = { installation, ...programs, runtimeClass, pullSecrets, userNamespaces };
-    const pods = new Pods(cluster, installation, this.#options.startTimeoutMs);
+    const kind = await chooseKind(cluster, this.#options.kind ?? "auto");
+    const pods = new Pods(cluster, installation, { kind, startTimeoutMs: this.#options.startTimeoutMs });
     const claims = new Claims(cluster, installation, storageClass);
     const images = new Images({ cluster, pods, defaults, registries });
     const copies = new VolumeCopies({ claims, pods, defaults });
@@ -181,7 +185,7 @@ export class KubernetesDriver implements SandboxDriver {
     const { pods, claims, connections } = this.#requireOpen();
     if (!idPattern.test(id)) return;
     const claim = await claims.findSandbox(id);
-    if (claim) await pods.remove(claim.metadata!.name!, graceSeconds);
+    if (claim) await pods.sandboxes.stop(claim.metadata!.name!, graceSeconds);
     connections.close(id);
   }
 
@@ -192,7 +196,7 @@ export class KubernetesDriver implements SandboxDriver {
     const names = new Set([...found.map(({ metadata }) => metadata!.name!), toSandboxName(installation, id)]);
     // The claims are removed first, because a sandbox without a claim no longer exists.
     for (const name of names) await claims.remove(name);
-    for (const name of names) await pods.remove(name);
+    for (const name of names) await pods.sandboxes.remove(name);
     connections.close(id);
   }
 

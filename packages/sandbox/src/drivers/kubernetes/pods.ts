@@ -5,6 +5,15 @@ import type { Cluster } from "./cluster.ts";
 import { labels, selectLabel } from "./labels.ts";
 import { sandboxStatus } from "./pod-options.ts";
 import { type PodProblem, podProblem } from "./pod-problems.ts";
+import { SandboxObjects } from "./sandbox-objects.ts";
+import { BarePods, type MetadataChange, type PodRequests, type SandboxPods } from "./sandbox-pods.ts";
+
+export interface PodsOptions {
+  /** Objects that run sandboxes. */
+  kind: "pod" | "sandbox";
+  /** Maximum time until a pod runs, ms. */
+  startTimeoutMs?: number | undefined;
+}
 
 const defaultStartTimeoutMs = 300_000;
 /** Maximum wait until a deleted pod has gone, ms. */
@@ -15,15 +24,22 @@ const endingTimeoutMs = 10_000;
 const rewatchDelayMs = 100;
 
 /** The pods of an installation. */
-export class Pods {
+export class Pods implements PodRequests {
+  /** How the pods of sandboxes are made, changed, stopped and removed. */
+  readonly sandboxes: SandboxPods;
   readonly #cluster: Cluster;
   readonly #installation: string;
   readonly #startTimeoutMs: number;
 
-  constructor(cluster: Cluster, installation: string, startTimeoutMs = defaultStartTimeoutMs) {
+  constructor(
+    cluster: Cluster,
+    installation: string,
+    { kind, startTimeoutMs = defaultStartTimeoutMs }: PodsOptions,
+  ) {
     this.#cluster = cluster;
     this.#installation = installation;
     this.#startTimeoutMs = startTimeoutMs;
+    this.sandboxes = kind === "sandbox" ? new SandboxObjects(cluster, this) : new BarePods(this);
   }
 
   /** Creates a pod; undefined when a pod of that name exists. */
@@ -55,10 +71,7 @@ export class Pods {
   }
 
   /** Sets labels and annotations of a pod; the value null removes an entry. */
-  async change(
-    name: string,
-    metadata: Partial<Record<"labels" | "annotations", Record<string, string | null>>>,
-  ): Promise<void> {
+  async change(name: string, metadata: MetadataChange): Promise<void> {
     const { namespace } = this.#cluster;
     await this.#cluster.request("patch pods", () =>
       this.#cluster.core.patchNamespacedPod(
@@ -70,12 +83,11 @@ export class Pods {
 
   /**
    * Waits until a new pod runs or has ended. Throws SandboxFailed or SandboxSpecUnusable with the
-   * cluster's reason when the pod cannot run.
+   * cluster's reason when the pod cannot run, and the reason of `signal` when it aborts.
    */
   async waitUntilStarted(created: V1Pod, signal?: AbortSignal): Promise<V1Pod> {
     let last: PodProblem | undefined;
-    const started = await this.#watch(created, this.#startTimeoutMs, (pod) => {
-      signal?.throwIfAborted();
+    const look = (pod: V1Pod | undefined) => {
       if (!pod) throw new PlatformError("PodRemoved");
       const { phase } = pod.status ?? {};
       if (phase === "Succeeded" || phase === "Failed") return pod;
@@ -83,7 +95,8 @@ export class Pods {
       last = podProblem(pod);
       if (last?.isFinal) throw last.error;
       return undefined;
-    });
+    };
+    const started = await this.#watch(created, this.#startTimeoutMs, look, signal);
     if (started) return started;
     throw last?.error ?? new PlatformError("PodStartTimeout", { seconds: this.#startTimeoutMs / 1_000 });
   }
@@ -134,25 +147,35 @@ export class Pods {
         }),
       { 404: () => undefined, 409: () => undefined },
     );
+    await this.awaitGone(pod);
+  }
+
+  /** Waits until a pod has gone. Throws SandboxFailed after a minute. */
+  async awaitGone(pod: V1Pod): Promise<void> {
     const gone = await this.#watch(pod, deletionTimeoutMs, (now) =>
-      now && now.metadata?.uid === preconditions.uid ? undefined : true,
+      now && now.metadata?.uid === pod.metadata!.uid ? undefined : true,
     );
     if (!gone) throw new PlatformError("PodNotRemoved", { seconds: deletionTimeoutMs / 1_000 });
   }
 
   /**
    * Calls `look` with each state of a pod (undefined: the pod has gone) until `look` returns a
-   * value. Returns undefined after the timeout. Rejects with what `look` throws.
+   * value. Returns undefined after the timeout. Rejects with what `look` throws, and when `signal`
+   * aborts.
    */
   async #watch<T>(
     pod: V1Pod,
     timeoutMs: number,
     look: (pod: V1Pod | undefined) => T | undefined,
+    signal?: AbortSignal,
   ): Promise<T | undefined> {
     const name = pod.metadata!.name!;
     const end = Date.now() + timeoutMs;
     for (let version = pod.metadata!.resourceVersion; Date.now() < end; ) {
-      const found = await this.#watchOnce(name, version, end - Date.now(), look);
+      signal?.throwIfAborted();
+      const within = AbortSignal.timeout(end - Date.now());
+      const until = signal ? AbortSignal.any([within, signal]) : within;
+      const found = await this.#watchOnce(name, version, until, look);
       if (found !== undefined) return found;
       // The API server has ended the watch, or no longer has the version from which it begins.
       const current = await this.find(name);
@@ -167,7 +190,7 @@ export class Pods {
   #watchOnce<T>(
     name: string,
     resourceVersion: string | undefined,
-    timeoutMs: number,
+    until: AbortSignal,
     look: (pod: V1Pod | undefined) => T | undefined,
   ): Promise<T | undefined> {
     const path = `/api/v1/namespaces/${this.#cluster.namespace}/pods`;
@@ -178,11 +201,12 @@ export class Pods {
       const settle = (work: () => void) => {
         if (isSettled) return;
         isSettled = true;
-        clearTimeout(timer);
+        until.removeEventListener("abort", stop);
         abort?.abort();
         work();
       };
-      const timer = setTimeout(() => settle(() => resolve(undefined)), timeoutMs);
+      const stop = () => settle(() => resolve(undefined));
+      until.addEventListener("abort", stop);
       const onEvent = (type: string, pod: V1Pod) => {
         if (isSettled || type === "BOOKMARK" || type === "ERROR") return;
         try {

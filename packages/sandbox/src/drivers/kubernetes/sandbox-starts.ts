@@ -61,7 +61,7 @@ export class SandboxStarts {
     const { id, spec } = request;
     const own = { [labels.sandbox]: id };
     const input = { name, labels: own, hostname: id, spec, claim: name, folders, isSeeded };
-    const pod = await pods.create(makeSandboxPod(input, defaults));
+    const pod = await pods.sandboxes.make(makeSandboxPod(input, defaults));
     if (!pod) throw new PlatformError("SandboxAlreadyRunning", { id });
     try {
       const seeds = isSeeded ? [] : folders.map(({ path }) => path);
@@ -69,7 +69,7 @@ export class SandboxStarts {
       if (!isSeeded) await claims.label(name, { [labels.unseeded]: null });
     } catch (error) {
       connections.close(id);
-      await pods.remove(name).catch(() => {});
+      await pods.sandboxes.remove(name).catch(() => {});
       throw error;
     }
   }
@@ -80,7 +80,7 @@ export class SandboxStarts {
     const old = await pods.find(name);
     const isOwn = old?.metadata?.labels?.[labels.sandbox] !== undefined;
     if (old && isKnown && isOwn && !hasEnded(old)) throw new PlatformError("SandboxAlreadyRunning", { id });
-    if (old) await pods.remove(name);
+    if (old) await pods.sandboxes.stop(name);
   }
 
   /** Takes a warm pod. Returns false after it has removed a warm pod that cannot be used. */
@@ -91,7 +91,7 @@ export class SandboxStarts {
     try {
       await Promise.all([
         isNeeded,
-        pods.change(name, {
+        pods.sandboxes.change(name, {
           labels: { [labels.warm]: null, [labels.sandbox]: id },
           annotations: { [annotations.facts]: JSON.stringify(facts) },
         }),
@@ -103,7 +103,7 @@ export class SandboxStarts {
     } catch {
       resident.close();
       await claims.remove(name);
-      await pods.remove(name);
+      await pods.sandboxes.remove(name);
       await isNeeded;
       return false;
     }
