@@ -36,6 +36,11 @@ function waiting(kind: "pods" | "pvc"): Listed[] {
   return (JSON.parse(text) as { items: Listed[] }).items;
 }
 
+/** A claim goes a moment after its pod. */
+async function expectNoneWaiting(): Promise<void> {
+  await expect.poll(() => [...waiting("pods"), ...waiting("pvc")]).toEqual([]);
+}
+
 function podOf(id: string): Listed["metadata"] {
   return JSON.parse(kubectl("get", "pods", "-l", `${label},sandpiper/sandbox=${id}`, "-o", "json")).items[0]
     .metadata;
@@ -69,8 +74,9 @@ beforeAll(async () => {
 afterEach(async () => {
   vi.useRealTimers();
   for (const driver of drivers.splice(1)) await driver.close();
+  // The first driver has no pool, so it removes the warm pods of closed and killed drivers too.
   await drivers[0]!.reap(nothing);
-  kubectl("delete", "pods,pvc", "-l", `${label},sandpiper/warm`, "--grace-period=0", "--force");
+  await expectNoneWaiting();
 });
 
 afterAll(async () => {
@@ -153,12 +159,11 @@ test("a sandbox that two servers start at once runs at most once", async () => {
   expect(pods.items).toHaveLength(started);
 });
 
-test("a sandbox starts anew when its server died while taking a warm pod, and old warm pods go", async () => {
+test("a sandbox starts anew when its server died while taking a warm pod", async () => {
   const driver = await openDriver(1);
   await driver.start({ id: "first", spec });
   await expect.poll(() => driver.waitingPods).toBe(1);
   const [{ metadata: warm }] = waiting("pods") as [Listed];
-  await driver.close();
   // The server has changed the claim and died before it changed the pod.
   kubectl("label", "pvc", warm.name, "sandpiper/warm-", "sandpiper/sandbox=torn");
   const next = await openDriver(1);
@@ -166,14 +171,54 @@ test("a sandbox starts anew when its server died while taking a warm pod, and ol
   expect(podOf("torn")).toMatchObject({ name: warm.name });
   expect(podOf("torn").uid).not.toBe(warm.uid);
   expect((await run(next, "torn", "echo works")).out).toBe("works\n");
-  await next.start({ id: "more", spec });
-  await expect.poll(() => next.waitingPods).toBe(1);
-  await next.close();
-  const cleaner = await openDriver(0);
-  await cleaner.reap({ ...nothing, sandboxes: new Set(["first", "torn", "more"]) });
-  expect(waiting("pods")).toHaveLength(1);
+  await driver.close();
+});
+
+test("a server removes the warm pods that it has made when it ends, and leaves those of others", async () => {
+  const servers = [await openDriver(1), await openDriver(2)] as const;
+  await servers[0].start({ id: "first", spec });
+  await expect.poll(() => servers[0].waitingPods).toBe(1);
+  const [{ metadata: ofFirst }] = waiting("pods") as [Listed];
+  await servers[1].start({ id: "second", spec });
+  await expect.poll(() => servers[1].waitingPods).toBe(2);
+  await servers[1].close();
+  expect(waiting("pods").map(({ metadata }) => metadata.name)).toEqual([ofFirst.name]);
+  await servers[0].close();
+  await expectNoneWaiting();
+});
+
+test("a server that ends does not wait for a warm pod that no node takes", async () => {
+  const driver = await openDriver(1);
+  await driver.start({ id: "first", spec });
+  await expect.poll(() => driver.waitingPods).toBe(1);
+  kubectl("cordon", "testbed");
+  try {
+    await driver.start({ id: "second", spec });
+    await expect.poll(() => waiting("pods").length).toBe(1);
+    const begin = Date.now();
+    await driver.close();
+    expect(Date.now() - begin).toBeLessThan(10_000);
+    await expectNoneWaiting();
+  } finally {
+    kubectl("uncordon", "testbed");
+  }
+});
+
+test("old warm pods go, and all of them when the pool is turned off", async () => {
+  const driver = await openDriver(1);
+  await driver.start({ id: "first", spec });
+  await expect.poll(() => driver.waitingPods).toBe(1);
+  const cleaner = await openDriver(1);
+  const known = { ...nothing, sandboxes: new Set(["first"]) };
+  await cleaner.reap(known);
+  const [{ metadata: old }] = waiting("pods") as [Listed];
   vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 2 * 3_600_000 });
-  await cleaner.reap({ ...nothing, sandboxes: new Set(["first", "torn", "more"]) });
-  expect([...waiting("pods"), ...waiting("pvc")]).toEqual([]);
-  expect((await cleaner.list()).length).toBe(3);
+  await cleaner.reap(known);
+  vi.useRealTimers();
+  expect(waiting("pods").map(({ metadata }) => metadata.name)).not.toContain(old.name);
+  await expect.poll(() => driver.reap(known).then(() => driver.waitingPods)).toBe(1);
+  const off = await openDriver(0);
+  await off.reap(known);
+  await expectNoneWaiting();
+  expect(await off.list()).toEqual([{ id: "first", state: "running" }]);
 });

@@ -1,4 +1,6 @@
 import { mkdtempSync, rmSync } from "node:fs";
+import { expect, vi } from "vitest";
+import { loadInstallationId } from "../../src/drivers/common/installation-id.ts";
 import {
   KubernetesDriver,
   type KubernetesDriverOptions,
@@ -7,7 +9,7 @@ import { Registries } from "../../src/specs/registries.ts";
 import { createHostSpec } from "../../src/specs/specs.ts";
 import { suiteLimits } from "../driver-suite/context.ts";
 import { describeDriver } from "../driver-suite/driver-suite.ts";
-import { clusterImage, clusterKubeconfig, loadClusterImage } from "./cluster-image.ts";
+import { clusterImage, clusterKubeconfig, kubectl, loadClusterImage } from "./cluster-image.ts";
 
 /** Runs the driver suite on the test cluster. */
 export function describeClusterDriver(title: string, given: Partial<KubernetesDriverOptions> = {}): void {
@@ -53,8 +55,16 @@ export function describeClusterDriver(title: string, given: Partial<KubernetesDr
         return again;
       },
       end: async () => {
-        await driver.reap({ sandboxes: new Set(), snapshots: new Set() });
         await driver.close();
+        // A driver without a pool removes the warm pods of drivers that a test has killed.
+        const last = new KubernetesDriver({ ...options, warmPods: 0 });
+        await last.open();
+        await last.reap({ sandboxes: new Set(), snapshots: new Set() });
+        await last.close();
+        const label = `sandpiper/installation=${options.installation ?? loadInstallationId(dir)}`;
+        // A claim goes a moment after its pod.
+        const left = () => kubectl("get", "pods,pvc", "-l", label, "-o", "name", "--ignore-not-found");
+        await vi.waitFor(() => expect(left()).toBe(""), { timeout: 40_000, interval: 200 });
         rmSync(dir, { recursive: true, force: true });
       },
     };

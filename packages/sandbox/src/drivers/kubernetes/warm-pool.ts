@@ -1,4 +1,5 @@
 import { createHash, randomBytes } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
 import type { V1PersistentVolumeClaim, V1Pod } from "@kubernetes/client-node";
 import type { PreparedSpec } from "../../driver.ts";
 import type { Claims } from "./claims.ts";
@@ -23,6 +24,13 @@ const maxAgeMs = 3_600_000;
 const maxMakingMs = 600_000;
 /** Delay until the pool tries again to make a warm pod, for example after a full quota, ms. */
 const retryMs = 30_000;
+/**
+ * Delay after a start until the pool makes missing warm pods, ms. The start and its first commands
+ * do not wait behind the work for the next pod.
+ */
+const fillDelayMs = 500;
+/** Maximum time for the removal of warm pods at the end of a server, ms. */
+const closeTimeoutMs = 5_000;
 
 /** Host name of warm pods, because the id of their later sandbox is not known. */
 const hostname = "sandbox";
@@ -60,10 +68,13 @@ export class WarmPool {
   readonly #shapes = new Map<string, Shape>();
   #filling: Promise<void> | undefined;
   #isWanted = false;
+  #fillTimer: NodeJS.Timeout | undefined;
   #retryAt = 0;
   /** Names of pods whose claim the last `reap` did not find among the waiting claims. */
   #taken = new Set<string>();
-  #isClosed = false;
+  /** Names of the warm pods that this server has made. */
+  readonly #own = new Set<string>();
+  readonly #end = new AbortController();
 
   /** `size`: number of warm pods of each kind; 0: none. */
   constructor(parts: Parts, size: number) {
@@ -76,7 +87,7 @@ export class WarmPool {
     return [...this.#shapes.values()].reduce((sum, shape) => sum + shape.ready.length, 0);
   }
 
-  /** Takes a warm pod for a sandbox; undefined when there is none. Fills the pool afterwards. */
+  /** Takes a warm pod for a sandbox; undefined: there is none. Fills the pool a moment later. */
   async take(id: string, spec: PreparedSpec): Promise<WarmPod | undefined> {
     if (this.#size === 0 || spec.command !== null) return undefined;
     const key = this.#keyOf(spec);
@@ -90,12 +101,16 @@ export class WarmPool {
         if (!warm.resident.isOpen) continue;
         const change = { [labels.warm]: null, [labels.sandbox]: id };
         const waits = (own: Record<string, string>) => own[labels.warm] === key;
-        if (await this.#parts.claims.exchange(warm.name, waits, change, warm.claim)) return warm;
+        if (await this.#parts.claims.exchange(warm.name, waits, change, warm.claim)) {
+          this.#own.delete(warm.name);
+          return warm;
+        }
         warm.resident.close();
       }
       return undefined;
     } finally {
-      this.fill();
+      clearTimeout(this.#fillTimer);
+      this.#fillTimer = setTimeout(() => this.fill(), fillDelayMs).unref();
     }
   }
 
@@ -107,36 +122,48 @@ export class WarmPool {
     });
   }
 
-  /** Removes warm pods that are too old or do not run, and pods that a server died while taking. */
+  /**
+   * Removes warm pods that are too old or do not run, and pods that a server died while taking.
+   * Removes all warm pods when the pool is off.
+   */
   async reap(): Promise<void> {
     const { claims, pods } = this.#parts;
     const [kept, running] = await Promise.all([claims.list(labels.warm), pods.list(labels.warm)]);
     const waiting = new Set(kept.map(({ metadata }) => metadata!.name!));
+    for (const name of this.#own) if (!waiting.has(name)) this.#own.delete(name);
     const byName = new Map(running.map((pod) => [pod.metadata!.name!, pod]));
     for (const { metadata } of kept) {
       const name = metadata!.name!;
       const age = Date.now() - Number(metadata!.creationTimestamp ?? 0);
       const { phase } = byName.get(name)?.status ?? {};
-      if (age > maxAgeMs || (age > maxMakingMs && phase !== "Running")) await this.#discard(name);
+      if (this.#size === 0 || age > maxAgeMs || (age > maxMakingMs && phase !== "Running"))
+        await this.#discard(name);
     }
     // A server has taken the claims of these pods. It is about to change the pods, or it has died,
     // so only pods that the last `reap` found too are removed.
     const taken = [...byName.keys()].filter((name) => !waiting.has(name));
-    for (const name of taken) if (this.#taken.has(name)) await pods.remove(name);
+    for (const name of taken) if (this.#taken.has(name)) await pods.sandboxes.remove(name);
     this.#taken = new Set(taken);
     if (this.#shapes.size > 0) this.fill();
   }
 
-  /** Ends the connections. The warm pods wait for the next server. */
+  /**
+   * Ends the connections, and removes the warm pods that this server has made, because no other
+   * server may come. Other servers of the installation make new ones.
+   */
   async close(): Promise<void> {
-    this.#isClosed = true;
+    this.#end.abort();
+    clearTimeout(this.#fillTimer);
     await this.#filling;
     for (const { ready } of this.#shapes.values()) for (const { resident } of ready) resident.close();
     this.#shapes.clear();
+    const removals = [...this.#own].map((name) => this.#discard(name));
+    this.#own.clear();
+    await Promise.race([Promise.allSettled(removals), delay(closeTimeoutMs, undefined, { ref: false })]);
   }
 
   async #fillAll(): Promise<void> {
-    while (this.#isWanted && !this.#isClosed && Date.now() >= this.#retryAt) {
+    while (this.#isWanted && !this.#end.signal.aborted && Date.now() >= this.#retryAt) {
       this.#isWanted = false;
       this.#forgetShapes();
       try {
@@ -172,7 +199,7 @@ export class WarmPool {
       const claim = kept.find(({ metadata }) => metadata!.name === name);
       if (isNew && isReady && pod.status?.phase === "Running") await this.#connect(shape, pod, claim);
     }
-    for (let count = names.length; count < this.#size && !this.#isClosed; count++)
+    for (let count = names.length; count < this.#size && !this.#end.signal.aborted; count++)
       await this.#make(key, shape);
   }
 
@@ -192,8 +219,8 @@ export class WarmPool {
       });
       const own = { [labels.warm]: key, ...making };
       const input = { name, labels: own, hostname, spec, claim: name, folders: facts.folders, isSeeded };
-      const created = await pods.create(makeSandboxPod(input, defaults));
-      const pod = await pods.waitUntilStarted(created!);
+      const created = await pods.sandboxes.make(makeSandboxPod(input, defaults));
+      const pod = await pods.waitUntilStarted(created!, this.#end.signal);
       const { resident } = await connections.open(pod);
       if (!isSeeded) {
         await awaitSeeds(
@@ -201,9 +228,10 @@ export class WarmPool {
           facts.folders.map(({ path }) => path),
         );
         await claims.label(name, { [labels.unseeded]: null });
-        await pods.change(name, { labels: { [labels.unseeded]: null } });
+        await pods.sandboxes.change(name, { labels: { [labels.unseeded]: null } });
       }
       shape.ready.push({ name, resident, claim: await claims.find(name) });
+      this.#own.add(name);
     } catch (error) {
       await this.#discard(name).catch(() => {});
       throw error;
@@ -221,7 +249,7 @@ export class WarmPool {
     const waits = (own: Record<string, string>) => own[labels.warm] !== undefined;
     if (!(await claims.exchange(name, waits, { [labels.warm]: "discarded" }))) return;
     await claims.remove(name);
-    await pods.remove(name);
+    await pods.sandboxes.remove(name);
   }
 
   /** Returns the digest of a kind of sandbox, which is the value of a label. */
