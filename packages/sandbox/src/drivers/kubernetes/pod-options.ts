@@ -18,7 +18,7 @@ import type { MountedFolder } from "./volume-folders.ts";
 export const containerName = "sandbox";
 
 /** Capabilities with which the helper prepares folders and becomes the user. Commands lack them. */
-const helperCapabilities = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETPCAP", "SETUID"];
+const helperCapabilities = ["CHOWN", "DAC_OVERRIDE", "KILL", "SETGID", "SETPCAP", "SETUID"];
 
 /** Numbers of the kernel's capabilities. */
 const capabilityNumbers: Record<Capability, number> = {

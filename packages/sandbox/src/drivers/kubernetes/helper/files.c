@@ -42,8 +42,10 @@ int make_own_folder(const char *path, uid_t uid, gid_t gid) {
 	if (!S_ISDIR(found.st_mode)) return ENOTDIR;
 	/* A folder to which everybody may write keeps its owner. */
 	if (found.st_uid == uid || found.st_mode & 0002) return 0;
-	if (chown(path, uid, gid) != 0) return errno;
-	return chmod(path, (found.st_mode & 07777) | 0755) == 0 ? 0 : errno;
+	/* Only the owner of a folder may change its mode without the capability FOWNER. */
+	if (found.st_uid != geteuid() && chown(path, geteuid(), -1) != 0) return errno;
+	if (chmod(path, (found.st_mode & 07777) | 0755) != 0) return errno;
+	return chown(path, uid, gid) == 0 ? 0 : errno;
 }
 
 /* Paths at which `pod-options.ts` mounts the ConfigMaps with the parts, and the joined programs. */
