@@ -1,9 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { get } from "node:http";
 import { connect, createServer, type Server } from "node:net";
 import { join } from "node:path";
 import type { ModelServer } from "@sandpiper/models/test/support/model-server";
-import { neededRights } from "@sandpiper/sandbox/drivers/kubernetes/access";
+import { neededRights, sandboxRights } from "@sandpiper/sandbox/drivers/kubernetes/access";
 import {
   clusterImage,
   kubectl,
@@ -41,6 +42,7 @@ const deployment = "deployment/sandpiper";
 let dir: string;
 let postgres: PostgresServer;
 let models: ModelServer;
+let url: string;
 let call: TestPlatform["call"];
 let values: string;
 const forwarders: Server[] = [];
@@ -96,13 +98,47 @@ async function release(command: "install" | "upgrade", ...argv: string[]): Promi
       values,
       "--wait",
       "--timeout",
-      "150s",
+      "300s",
       ...argv,
     );
   } catch (error) {
     throw explain(error);
   }
 }
+
+/**
+ * Asks the Service every 100 ms on a new connection, without waiting for earlier answers, until
+ * `work` ends. Returns what each request got: a status or a message.
+ */
+async function paceRequests(url: string, work: () => Promise<void>): Promise<(number | string)[]> {
+  const answers: Promise<number | string>[] = [];
+  const headers = { "X-Session-API-Key": testKey };
+  const ask = () =>
+    answers.push(
+      new Promise((resolve) =>
+        get(`${url}/api/v1/settings`, { headers, agent: false, timeout: 30_000 }, (response) => {
+          response.resume().on("end", () => resolve(response.statusCode ?? 0));
+          response.on("error", (error) => resolve(error.message));
+        })
+          .on("timeout", () => resolve("no answer"))
+          .on("error", (error) => resolve(error.message)),
+      ),
+    );
+  const timer = setInterval(ask, 100);
+  try {
+    await work();
+  } finally {
+    clearInterval(timer);
+  }
+  return await Promise.all(answers);
+}
+
+/** Names of the pods of the servers, with those that end. */
+const serverPods = () =>
+  kubectl(
+    ...["-n", namespace, "get", "pods", "-l", "app.kubernetes.io/name=sandpiper"],
+    ...["-o", "jsonpath={.items[*].metadata.name}"],
+  ).split(" ");
 
 interface Rule {
   apiGroups: string[];
@@ -160,7 +196,8 @@ describe.skipIf(!isBuilt)("the chart", () => {
       "-o",
       "jsonpath={.spec.clusterIP}",
     );
-    call = caller(`http://${address}`, testKey);
+    url = `http://${address}`;
+    call = caller(url, testKey);
   });
 
   afterAll(async () => {
@@ -194,8 +231,22 @@ describe.skipIf(!isBuilt)("the chart", () => {
     expect(textOf((await awaitResults(call, id, 2)).at(-2)!)).toContain("kept");
   });
 
+  test("no request fails while an upgrade replaces three servers one by one", async () => {
+    await release("upgrade", "--set", "replicas=3");
+    await expect.poll(serverPods).toHaveLength(3);
+    const before = serverPods();
+    const answers = await paceRequests(url, async () => {
+      await release("upgrade", "--set", "replicas=3", "--set", "environment.SANDPIPER_LOG_LEVEL=debug");
+      // The last old server still has connections when the new ones are ready.
+      await expect.poll(serverPods).toHaveLength(3);
+    });
+    expect(serverPods().filter((name) => before.includes(name))).toEqual([]);
+    expect(answers.length).toBeGreaterThan(50);
+    expect(answers.filter((answer) => answer !== 200)).toEqual([]);
+  });
+
   test("the servers have the rights of the driver and no others, and doctor finds none missing", async () => {
-    const needed = neededRights.map(({ verb, resource }) => `${verb} ${resource}`);
+    const needed = [...neededRights, ...sandboxRights].map(({ verb, resource }) => `${verb} ${resource}`);
     const given = [...rightsOf("role/sandpiper"), ...rightsOf(`clusterrole/${namespace}-sandpiper`)];
     expect(given.toSorted()).toEqual(needed.toSorted());
     const account = `--as=system:serviceaccount:${namespace}:sandpiper`;
