@@ -21,12 +21,13 @@ export interface ServerProcess {
   end(signal: NodeJS.Signals): Promise<number | null>;
 }
 
-/** Starts `sandpiper serve` and resolves when it listens. */
+/** Starts `sandpiper serve` of the program `main` and resolves when it listens. */
 export async function startServerProcess(
   dataDir: string,
   env: Record<string, string> = {},
+  main = serverMain,
 ): Promise<ServerProcess> {
-  const child = spawn(process.execPath, [serverMain, "serve"], {
+  const child = spawn(process.execPath, [main, "serve"], {
     env: {
       PATH: process.env.PATH ?? "",
       HOME: process.env.HOME ?? "/",

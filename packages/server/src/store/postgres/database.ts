@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import pg from "pg";
-import { isAway, toStoreError } from "./errors.ts";
+import { isAway, isStalePlan, toStoreError } from "./errors.ts";
 import { type PostgresValue, toParameter } from "./parameters.ts";
 
 const int8 = 20;
@@ -136,8 +136,11 @@ export class Database {
         return result;
       } catch (error) {
         const away = isAway(error);
+        const isStale = isStalePlan(error);
         // A connection in an unknown state is not used again.
-        client?.release(away || isOpenTransaction(client));
+        client?.release(away || isStale || isOpenTransaction(client));
+        // The statement has read nothing. Each repetition removes one connection from the pool.
+        if (isStale && repeats) continue;
         const begun = client !== undefined && !repeats;
         if (begun && away) throw whenBroken(error);
         // A connection may be silent for longer than the patience, while another one works.

@@ -21,6 +21,8 @@ const awayStates = /^(08...|57P0[1-3]|53300|25006)$/;
 export interface DatabaseError extends Error {
   /** SQLSTATE of five characters, or a code of Node. */
   code?: string;
+  /** The function of PostgreSQL that raised the error. */
+  routine?: string;
 }
 
 /** Whether the connection or the server is gone, so that a new connection may succeed. */
@@ -36,6 +38,15 @@ export function isAway(error: unknown): boolean {
 /** Whether the transaction can be repeated as it is: deadlock or serialization failure. */
 export function isRepeatable(error: unknown): boolean {
   return ["40001", "40P01"].includes((error as Partial<DatabaseError> | undefined)?.code ?? "");
+}
+
+/**
+ * Whether a migration has changed the result of a statement that the connection has prepared: a new
+ * connection can prepare the statement again.
+ */
+export function isStalePlan(error: unknown): boolean {
+  const { code, routine } = (error ?? {}) as Partial<DatabaseError>;
+  return code === "0A000" && routine === "RevalidateCachedQuery";
 }
 
 /** The error that callers of the store see. */

@@ -194,3 +194,21 @@ test("older servers start conversations while the database gets the index of ope
   );
   for (const store of [older, newer]) await store.close();
 });
+
+test("a server goes on reading after a newer one has added columns", async () => {
+  const url = await server.createDatabase();
+  const store = await open(url);
+  const row = conversationRow();
+  await store.conversations.create(row);
+  await store.events.append(row.id, [message("text")]);
+  const read = async () => [
+    (await store.conversations.get(row.id))!.title,
+    (await store.conversations.listRunning("all")).length,
+    (await store.events.read(row.id, 0, 10)).length,
+  ];
+  const before = await Promise.all([1, 2, 3, 4].map(read));
+  for (const table of ["conversations", "events"])
+    await server.query(`ALTER TABLE ${table} ADD COLUMN later text NOT NULL DEFAULT ''`, [], nameOf(url));
+  expect(await Promise.all([1, 2, 3, 4].map(read))).toEqual(before);
+  await store.close();
+});
