@@ -14,6 +14,7 @@ const roomOrders: readonly { folder: string; rooms: readonly string[] }[] = [
       "cli/",
       "platform.ts",
       "kept-files.ts",
+      "shared-slots.ts",
       "owner-duties.ts",
       "sandbox-driver.ts",
       "http/",

@@ -39,7 +39,7 @@ import type { Conversations } from "./conversations/api.ts";
 import { createConversations } from "./conversations/wiring.ts";
 import { GitHostingService } from "./git/hosting.ts";
 import { buildApp } from "./http/app.ts";
-import { connectionBacklog } from "./http/server/connections/accept-more.ts";
+import { listen } from "./http/server/connections/listen.ts";
 import type { HttpServices } from "./http/server/services.ts";
 import { getPublicUrl } from "./http/server/urls.ts";
 import { openKeptFiles } from "./kept-files.ts";
@@ -49,6 +49,7 @@ import { NodePresence } from "./nodes/presence.ts";
 import { createOwnerDuties } from "./owner-duties.ts";
 import { Recordings } from "./recording/export.ts";
 import { createDriver, findPlace } from "./sandbox-driver.ts";
+import { openSharedSlots } from "./shared-slots.ts";
 import { openStore } from "./store/open-store.ts";
 import { sqliteStoreExists } from "./store/sqlite/folder.ts";
 import type { Store } from "./store/store.ts";
@@ -159,6 +160,8 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
         lostAfterMs: config.node.lostAfterMs,
       });
 
+    const sharedSlots = ownership && openSharedSlots(config, { store, ownership, logger, opened });
+
     const keyCache = new KeyCache(store.apiKeys);
     const apiKeys = new StoredApiKeys(store.apiKeys, keyCache);
     const logins = new StoredLogins(store.logins, keyCache);
@@ -217,6 +220,7 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
         kept,
         store,
         shared: ownership,
+        sharedSlots: sharedSlots?.sandboxes,
         specs,
         imageSpec: (reference) => createImageSpec(reference, specs[0]!, registries),
         defaultSpec: async (userId) => chooseSpec(await settings.view(userId), specs, registries),
@@ -299,7 +303,11 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
       adaptTools: options.adaptTools,
       mask,
       openModel,
-      limits: { maxRuns: config.maxRuns, dailyBudget: new DailyBudget(store.spending, config.dailyBudget) },
+      limits: {
+        maxRuns: config.maxRuns,
+        slots: sharedSlots?.runs,
+        dailyBudget: new DailyBudget(store.spending, config.dailyBudget),
+      },
       publicUrl: () => getPublicUrl(config, app.server),
       registerSecret: (value, userId) => mask.registerSecret(value, userId),
       logger,
@@ -387,14 +395,4 @@ function chooseSpec(
   if (sandbox_base_container_image)
     return createImageSpec(sandbox_base_container_image, specs[0]!, registries);
   return specs.find(({ id }) => id === default_sandbox_spec_id);
-}
-
-async function listen(app: ReturnType<typeof buildApp>, { host, port }: Config): Promise<void> {
-  try {
-    await app.listen({ host, port, backlog: connectionBacklog });
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    if (code === "EADDRINUSE") throw new PlatformError("ListenPortInUse", { host, port }, { cause: error });
-    throw new PlatformError("ListenFailed", { host, port, reason: message }, { cause: error });
-  }
 }

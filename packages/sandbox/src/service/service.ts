@@ -25,7 +25,7 @@ import { newSandboxRow, SandboxRegistry } from "./registry.ts";
 import { SandboxReleaser } from "./releaser.ts";
 import { runStopped } from "./run-stopped.ts";
 import { isBusy, type Lease, listRunning } from "./runtime-state.ts";
-import type { SharedSandboxes } from "./shared-sandboxes.ts";
+import type { SharedSandboxes, SharedSlots } from "./shared-sandboxes.ts";
 import { SandboxSlots } from "./slots.ts";
 import { SnapshotService } from "./snapshots.ts";
 import { SpecChoice, type SpecChoiceDeps } from "./spec-choice.ts";
@@ -44,8 +44,9 @@ export interface SandboxServiceOptions extends SpecChoiceDeps {
   /** Running sandboxes of a user; 0: no limit. */
   maxPerUser?: number;
   quotas?: Partial<SandboxQuotas>;
-  /** Set when other servers use the same store. This server handles only sandboxes it owns. */
+  /** Set when other servers use the same store: this server handles only sandboxes it owns. */
   shared?: SharedSandboxes | undefined;
+  sharedSlots?: SharedSlots | undefined;
   /** Copies of files in the shared blobs; undefined without shared blobs. */
   kept?: KeptFiles | undefined;
   /** Space on the filesystem that holds the sandboxes. */
@@ -88,7 +89,7 @@ export class SandboxService implements Sandboxes {
   readonly #ids = new Set<string>();
 
   constructor(options: SandboxServiceOptions) {
-    const { driver, store, egress, logger, now = Date.now } = options;
+    const { driver, store, egress, kept, logger, now = Date.now } = options;
     const { startTimeoutMs = 30_000, prepareTimeoutMs = 1_200_000 } = options;
     this.#options = options;
     this.#specs = new SpecChoice(options);
@@ -99,7 +100,6 @@ export class SandboxService implements Sandboxes {
       specs: options.specs,
       max: quotas.images,
     });
-    const { kept } = options;
     const timeouts = { startMs: startTimeoutMs, prepareMs: prepareTimeoutMs };
     const processes = new SandboxProcesses({ driver, egress, images, kept, logger, timeouts });
     this.snapshots = new SnapshotService({
@@ -130,11 +130,11 @@ export class SandboxService implements Sandboxes {
       },
       maxBytes: quotas.userDiskBytes,
     });
-    const { maxPerUser = 0 } = options;
     const suspender = new SandboxSuspender({ registry, processes, driver, logger });
     const slots = new SandboxSlots({
       states: registry.states,
-      maxPerUser,
+      maxPerUser: options.maxPerUser ?? 0,
+      shared: options.sharedSlots,
       pauseIdle: (id) =>
         mutex.run(id, async () => {
           const row = await registry.get(id);
@@ -142,7 +142,7 @@ export class SandboxService implements Sandboxes {
           if (row && state && !isBusy(state)) await suspender.pause(row);
         }),
     });
-    const getSpec = (row: SandboxRow) => this.getSpec(row);
+    const getSpec: SandboxService["getSpec"] = (row) => this.getSpec(row);
     const starter = new SandboxStarter({ registry, processes, slots, mutex, getSpec, logger });
     const whenDue = (id: string, isDue: () => boolean, work: (row: SandboxRow) => Promise<void>) =>
       mutex.run(id, async () => {
@@ -185,7 +185,7 @@ export class SandboxService implements Sandboxes {
       stop: (id, reason) => mutex.run(id, () => suspender.stop(id, reason)),
       logger,
     });
-    const intervalMs = options.reapIntervalMs ?? 0;
+    const { reapIntervalMs: intervalMs = 0 } = options;
     this.reaper = new Reaper({ idle, disk: this.#disk, kernel, orphans, logger, intervalMs });
     this.#use = new SandboxUse({ states, now, onUse: (id) => this.#disk.noteUse(id) });
     this.#handles = new SandboxHandles({

@@ -161,6 +161,7 @@ export class SandboxStarter {
 
   /** Aborts all starts; the next server continues them. */
   close(): void {
+    this.#deps.slots.close();
     this.#closing.abort(new PlatformError("SandboxStartInterrupted"));
   }
 

@@ -6,6 +6,7 @@ import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { OpenModel } from "@sandpiper/models/model";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { Callbacks } from "../callbacks/api.ts";
+import type { SharedSlots } from "../nodes/shared-slots.ts";
 import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Store } from "../store/store.ts";
 import type { Acceptances, Secrets, Settings } from "../users/api.ts";
@@ -49,6 +50,7 @@ import { Release } from "./release.ts";
 import { ActiveRuns } from "./run/active-runs.ts";
 import { condense } from "./run/condensing.ts";
 import { presentGoal } from "./run/full-state.ts";
+import { RunQueue } from "./run/run-queue.ts";
 import { handleSandboxPauses } from "./run/sandbox-pause.ts";
 import { SubAgentDefinitions } from "./run/sub-agent-definitions.ts";
 import { SubAgentRunner } from "./run/sub-agent-runner.ts";
@@ -91,8 +93,10 @@ const onlyEpoch = 1;
 
 /** Limits for the runs of each user. */
 export interface RunLimits {
-  /** Maximum concurrent runs; 0: no limit. */
+  /** Maximum concurrent runs; 0: no limit. Unused with `slots`. */
   maxRuns: number;
+  /** The slots of runs that several nodes share; absent in a server that is alone. */
+  slots?: SharedSlots | undefined;
   dailyBudget: DailyBudget;
 }
 
@@ -137,7 +141,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
   const withheld = (row: Pick<ConversationRow, "userId" | "sandboxId">) =>
     acceptances.withheld(row.userId, row.sandboxId);
 
-  const runs = new ActiveRuns(limits.maxRuns, custody);
+  const runs = new ActiveRuns(limits.slots ?? new RunQueue(limits.maxRuns), custody);
   const workspaces = new Workspaces({
     sandboxes,
     settings,
@@ -202,6 +206,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
     ...{ agents, settings, contexts, workspaces, behaviours, acceptances },
   });
   const subAgents = new SubAgentRunner({ store, agents, definitions, runner, usage, commands });
+  limits.slots?.onTurn((userId) => void runner.wakeNext(userId));
   const judge = new GoalJudge({ histories, sideCalls });
   const goals = new Goals({ store, runs, announcements, judge, commands, logger });
 

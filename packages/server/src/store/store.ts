@@ -12,6 +12,7 @@ import type { ConversationStore } from "./conversation-store.ts";
 import type { EventLog } from "./event-log.ts";
 import type { ModelCallStore } from "./model-calls.ts";
 import type { NodeStore } from "./node-store.ts";
+import type { SlotStore } from "./slot-store.ts";
 import type { StartTaskStore } from "./start-task-store.ts";
 import type { ApiKeyStore, DocumentStore, LoginStore, SpendingStore } from "./user-store.ts";
 
@@ -41,6 +42,8 @@ export interface Store {
   readonly blobs: BlobReferenceStore;
   /** The nodes; undefined in a store that only one server may use. */
   readonly nodes?: NodeStore;
+  /** The slots that all nodes share; undefined in a store that only one server may use. */
+  readonly slots?: SlotStore;
   /** Increases before the promise of a write resolves; a key for caches. */
   version(): number;
   /** Writes the queue and releases the files and the lock of the data folder. */

@@ -12,6 +12,7 @@ import { CallbackService } from "../../src/callbacks/service.ts";
 import type { Conversations } from "../../src/conversations/api.ts";
 import type { SandboxOwnership } from "../../src/conversations/custody.ts";
 import { createConversations } from "../../src/conversations/wiring.ts";
+import { SharedSlots } from "../../src/nodes/shared-slots.ts";
 import type { RunOwner } from "../../src/store/event-log.ts";
 import type { Store } from "../../src/store/store.ts";
 import { StoredAcceptances } from "../../src/users/acceptances.ts";
@@ -49,6 +50,7 @@ export class TestNode implements SandboxOwnership {
   readonly store: Store;
   readonly conversations: Conversations;
   readonly callbacks: CallbackService;
+  readonly #slots: SharedSlots;
   readonly #outbound = createOutbound({ allowPrivate: ["127.0.0.1/32"] });
 
   constructor(
@@ -58,8 +60,10 @@ export class TestNode implements SandboxOwnership {
     const { name, world, sandboxes, maxRuns = 0 } = parts;
     this.incarnation = name;
     this.store = store;
-    const mask = new SecretMask();
     const logger = pino({ level: process.env.NODE_LOGS ? "debug" : "silent" });
+    const node = () => name;
+    this.#slots = new SharedSlots({ slots: store.slots!, kind: "run", max: maxRuns, node, logger });
+    const mask = new SecretMask();
     const secrets = new StoredSecrets({
       users: store.userSecrets,
       conversations: store.conversationSecrets,
@@ -86,7 +90,7 @@ export class TestNode implements SandboxOwnership {
       acceptances: new StoredAcceptances({ store: store.behaviours, publicUrl }),
       toolsFor: () => [finishTool as unknown as Tool, heldTerminal(name, world)],
       openModel: () => scriptedModel(name, world),
-      limits: { maxRuns, dailyBudget: new DailyBudget(store.spending, 0) },
+      limits: { maxRuns, slots: this.#slots, dailyBudget: new DailyBudget(store.spending, 0) },
       ownership: this,
     });
   }
@@ -103,6 +107,7 @@ export class TestNode implements SandboxOwnership {
   async close(): Promise<void> {
     await this.conversations.close(0);
     await this.callbacks.close();
+    this.#slots.close();
     await this.#outbound.close();
     await this.store.close();
   }

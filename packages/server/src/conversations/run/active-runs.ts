@@ -1,20 +1,18 @@
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Custody } from "../custody.ts";
 import type { Run } from "./run.ts";
-import { RunQueue } from "./run-queue.ts";
+import type { RunSlots } from "./run-queue.ts";
 
-/** The runs of this process, at most one per conversation, and the conversations in the queue. */
+/** The runs of this process, at most one per conversation, and the conversations that wait here. */
 export class ActiveRuns {
   readonly #runs = new Map<string, Run>();
   readonly #beginnings = new Map<string, Promise<void>>();
-  readonly #queue: RunQueue;
-
+  readonly #slots: RunSlots;
   readonly #custody: Custody;
 
-  /** `max`: concurrent runs of a user; 0: no limit. */
-  constructor(max: number, custody: Custody) {
+  constructor(slots: RunSlots, custody: Custody) {
+    this.#slots = slots;
     this.#custody = custody;
-    this.#queue = new RunQueue(max);
   }
 
   /** Whether runs of a conversation may begin here. */
@@ -63,18 +61,18 @@ export class ActiveRuns {
 
   /** Whether its run waits for a slot. */
   isWaiting({ userId, id }: Pick<ConversationRow, "userId" | "id">): boolean {
-    return this.#queue.isWaiting(userId, id);
+    return this.#slots.isWaiting(userId, id);
   }
 
   /** Its place among the user's waiting conversations, from 1; undefined when it does not wait. */
   queuePosition({ userId, id }: Pick<ConversationRow, "userId" | "id">): number | undefined {
-    return this.#queue.position(userId, id);
+    return this.#slots.position(userId, id);
   }
 
   /** Takes a slot for a run; false: the conversation waits for one. */
-  acquireSlot({ userId, id, config }: ConversationRow): boolean {
+  acquireSlot({ userId, id, config }: ConversationRow): boolean | Promise<boolean> {
     // A sub-agent uses the slot of its parent.
-    return Boolean(config.task) || this.#queue.acquire(userId, id);
+    return Boolean(config.task) || this.#slots.acquire(userId, id);
   }
 
   add(conversationId: string, run: Run): void {
@@ -89,11 +87,11 @@ export class ActiveRuns {
 
   /** Returns the slot of a conversation, or takes it out of the queue. */
   releaseSlot({ userId, id }: Pick<ConversationRow, "userId" | "id">): void {
-    this.#queue.release(userId, id);
+    this.#slots.release(userId, id);
   }
 
-  /** Gives a slot to the next conversation of the queue; undefined: none waits, or none is free. */
-  nextWaiting(userId: string): string | undefined {
-    return this.#queue.next(userId);
+  /** See `RunSlots.next`. */
+  nextWaiting(userId: string): string | undefined | Promise<string | undefined> {
+    return this.#slots.next(userId);
   }
 }

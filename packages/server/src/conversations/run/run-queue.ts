@@ -1,6 +1,22 @@
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { EventLog } from "../../store/event-log.ts";
 
+/** Slots for the runs of each user. A conversation without a slot waits in order. */
+export interface RunSlots {
+  /** Takes a slot for a conversation; false: it waits for one. Throws what the store throws. */
+  acquire(userId: string, conversationId: string): boolean | Promise<boolean>;
+  isWaiting(userId: string, conversationId: string): boolean;
+  /** Its place among the waiting conversations, from 1; undefined when it does not wait. */
+  position(userId: string, conversationId: string): number | undefined;
+  /** Returns the slot of a conversation, or takes it out of the queue. */
+  release(userId: string, conversationId: string): void;
+  /**
+   * Gives a slot to a waiting conversation whose turn has come; undefined: none waits, or none is
+   * free. Never rejects.
+   */
+  next(userId: string): string | undefined | Promise<string | undefined>;
+}
+
 interface UserRuns {
   running: Set<string>;
   /** In the order of arrival. */
@@ -8,10 +24,10 @@ interface UserRuns {
 }
 
 /**
- * Limits the concurrent runs of each user. Other conversations wait in order; their status is
- * `running` meanwhile.
+ * Limits the concurrent runs of each user in a server that is alone. Other conversations wait in
+ * order; their status is `running` meanwhile.
  */
-export class RunQueue {
+export class RunQueue implements RunSlots {
   readonly #max: number;
   readonly #users = new Map<string, UserRuns>();
 

@@ -130,7 +130,7 @@ export class Runner {
     if (!runs.isHere(row)) return this.#forget(row);
     workspaces.getOrCreate(row).pauseGate.open();
     const waited = runs.isWaiting(row);
-    if (!runs.acquireSlot(row)) {
+    if (!(await runs.acquireSlot(row))) {
       if (!waited) listener.onTurn(id);
       return this.#leaveIfStopped(row);
     }
@@ -264,7 +264,7 @@ export class Runner {
       runs.remove(row);
       this.#forget(row);
     }
-    for (const userId of new Set(rows.map((row) => row.userId))) void this.#wakeNext(userId);
+    for (const userId of new Set(rows.map((row) => row.userId))) void this.wakeNext(userId);
   }
 
   async #onEnded(row: ConversationRow, complete: boolean, wantsSummary: boolean, run: Run): Promise<void> {
@@ -276,12 +276,12 @@ export class Runner {
     runs.remove(row);
     if (!runs.isHere(row) && !this.#closing) {
       this.#forget(row);
-      return this.#wakeNext(row.userId);
+      return this.wakeNext(row.userId);
     }
     const continuesForSummary = complete && wantsSummary && this.#condensations.has(id) && !this.#closing;
     if (!continuesForSummary) this.#resolveCondensations(id, run.summaryFailure);
     if (this.#closing) return;
-    const others = this.#wakeNext(row.userId);
+    const others = this.wakeNext(row.userId);
     // A message or run command that arrived while the run was ending is in the row's status.
     const current = await store.conversations.get(id).catch(() => row);
     if (this.#closing) return;
@@ -321,12 +321,17 @@ export class Runner {
     return row?.summary.executionStatus === "running";
   }
 
-  /** Starts the next waiting conversations, except those that were stopped meanwhile. */
-  async #wakeNext(userId: string): Promise<void> {
+  /**
+   * Starts the next waiting conversations of a user, except those that were stopped meanwhile.
+   * Never rejects.
+   */
+  async wakeNext(userId: string): Promise<void> {
     const { runs, listener } = this.#deps;
     // Each conversation gets its slot before the first read, so that no later conversation takes
     // the slot.
-    for (let id = runs.nextWaiting(userId); id !== undefined; id = runs.nextWaiting(userId)) {
+    for (;;) {
+      const id = await runs.nextWaiting(userId);
+      if (id === undefined) return;
       const asksForRun = await this.#isRunning(id).catch(() => true);
       if (asksForRun || this.#condensations.has(id)) {
         await this.wake(id);

@@ -117,6 +117,7 @@ const loadsQuery = `SELECT incarnation, url, place, version, draining, coalesce(
 const forgetStatement = `WITH gone AS (
     DELETE FROM nodes WHERE expires_at < clock_timestamp() - ${keptAfterEnd} RETURNING incarnation
   )
+  , freed AS (DELETE FROM slots USING gone WHERE slots.node = gone.incarnation)
   UPDATE sandboxes s SET owner = NULL FROM gone WHERE s.owner = gone.incarnation`;
 
 const releaseStatement = `WITH released AS (

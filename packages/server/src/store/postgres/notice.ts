@@ -1,3 +1,5 @@
+import type { SlotKind } from "../slot-store.ts";
+
 /** The channel of all servers on one database. */
 export const channel = "sandpiper";
 
@@ -11,6 +13,8 @@ export interface Notice {
   /** Last sequence numbers of logs, by conversation. */
   logs?: [conversationId: string, seq: number][];
   documents?: [kind: DocumentKind, userId: string][];
+  /** Users of whom a slot has become free. */
+  slots?: [kind: SlotKind, userId: string][];
   /** Number of a probe, which its own server waits for. */
   probe?: number;
 }
@@ -19,14 +23,16 @@ export interface Notice {
 const maxBytes = 7_500;
 
 /** Returns the texts of a notice: one for each notification that it needs. */
-export function encodeNotices({ from, logs = [], documents = [] }: Notice): string[] {
+export function encodeNotices({ from, logs = [], documents = [], slots = [] }: Notice): string[] {
   const texts: string[] = [];
-  let part: Required<Pick<Notice, "from" | "logs" | "documents">> = { from, logs: [], documents: [] };
+  const newPart = () =>
+    ({ from, logs: [], documents: [], slots: [] }) satisfies Notice as Required<Omit<Notice, "probe">>;
+  let part = newPart();
   let bytes = 100;
   const add = (size: number, put: () => void) => {
     if (bytes + size > maxBytes) {
       texts.push(JSON.stringify(part));
-      part = { from, logs: [], documents: [] };
+      part = newPart();
       bytes = 100;
     }
     bytes += size;
@@ -35,6 +41,7 @@ export function encodeNotices({ from, logs = [], documents = [] }: Notice): stri
   const sizeOf = (item: unknown) => Buffer.byteLength(JSON.stringify(item)) + 1;
   for (const log of logs) add(sizeOf(log), () => part.logs.push(log));
   for (const document of documents) add(sizeOf(document), () => part.documents.push(document));
+  for (const slot of slots) add(sizeOf(slot), () => part.slots.push(slot));
   return [...texts, JSON.stringify(part)];
 }
 

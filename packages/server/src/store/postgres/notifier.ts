@@ -1,3 +1,4 @@
+import type { SlotKind } from "../slot-store.ts";
 import { type Database, toQuery } from "./database.ts";
 import { channel, type DocumentKind, encodeNotices } from "./notice.ts";
 
@@ -12,6 +13,7 @@ export class Notifier {
   readonly #from: string;
   readonly #logs = new Map<string, number>();
   readonly #documents = new Map<string, [kind: DocumentKind, userId: string]>();
+  readonly #slots = new Map<string, [kind: SlotKind, userId: string]>();
   #isDue = false;
   #sending: Promise<void> | undefined;
 
@@ -42,6 +44,12 @@ export class Notifier {
     this.#tell();
   }
 
+  freed(kind: SlotKind, userId: string): void {
+    if (!this.#hasPeers()) return;
+    this.#slots.set(`${kind} ${userId}`, [kind, userId]);
+    this.#tell();
+  }
+
   #tell(): void {
     this.#isDue = true;
     this.#sending ??= this.#send();
@@ -59,9 +67,11 @@ export class Notifier {
         from: this.#from,
         logs: [...this.#logs],
         documents: [...this.#documents.values()],
+        slots: [...this.#slots.values()],
       });
       this.#logs.clear();
       this.#documents.clear();
+      this.#slots.clear();
       const sql = "SELECT pg_notify($1, text) FROM unnest($2::text[]) AS text";
       // Nobody waits for a notification, and correctness does not depend on it.
       await this.#database

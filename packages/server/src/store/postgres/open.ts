@@ -19,6 +19,7 @@ import type { Notice } from "./notice.ts";
 import { Notifier } from "./notifier.ts";
 import { removeOrphans } from "./orphans.ts";
 import { PostgresReader } from "./reader.ts";
+import { PostgresSlots } from "./slots.ts";
 import { PostgresWriter } from "./writer.ts";
 
 /** How long the server uses a cached document that no notice has named, ms. */
@@ -57,6 +58,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const reader = new PostgresReader(database);
   const notifier = new Notifier(database, incarnation, () => listener.hasPeers);
   const queue = new AppendQueue({ database, quotas, scheduler });
+  const slots = new PostgresSlots(database, (kind, userId) => notifier.freed(kind, userId));
   let changes = 0;
   const onWrite = () => {
     changes++;
@@ -77,11 +79,12 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const listener = new Listener({
     database,
     from: incarnation,
-    onNotice({ logs = [], documents = [] }: Notice) {
+    onNotice({ logs = [], documents = [], slots: freed = [] }: Notice) {
       changes++;
       for (const [kind, userId] of documents)
         caches[kind === "settings" ? "settings" : "userSecrets"].forget(userId);
       for (const [conversationId, seq] of logs) events.feed.heard(conversationId, seq);
+      for (const [kind, userId] of freed) slots.heard(kind, userId);
     },
     onGap() {
       changes++;
@@ -109,6 +112,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     ...stores,
     events,
     nodes,
+    slots,
     settings: announced(stores.settings, (userId) => notifier.changed("settings", userId)),
     userSecrets: announced(stores.userSecrets, (userId) => notifier.changed("user_secrets", userId)),
     // Other servers may have written anything while their notices do not arrive.

@@ -33,7 +33,7 @@ export function createSqlStores(
   context: SqlContext,
   { settings, userSecrets }: StoreCaches = {},
   owner?: () => SandboxOwnerColumns | undefined,
-): Omit<Store, "events" | "nodes" | "version" | "close"> {
+): Omit<Store, "events" | "nodes" | "slots" | "version" | "close"> {
   return {
     modelCalls: new SqlModelCalls(context),
     conversations: new SqlConversations(context),

@@ -1,6 +1,7 @@
 import { functions } from "./functions.ts";
+import { slots } from "./slots.ts";
 import { tables } from "./tables.ts";
 import { triggers } from "./triggers.ts";
 
 /** The first schema. */
-export const initial = tables + triggers + functions;
+export const initial = tables + triggers + functions + slots;
