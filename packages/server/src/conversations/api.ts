@@ -76,7 +76,10 @@ export interface Conversations {
    * was lost what is lost; open calls in it report that.
    */
   adopt(scope: SandboxScope, losses?: ReadonlyMap<string, string>): Promise<void>;
-  /** Continues starts that have no sandbox yet and whose node has ended. Never rejects. */
+  /**
+   * Continues the starts that this node owns, and those without a sandbox whose node has ended.
+   * Never rejects.
+   */
   adoptStarts(): Promise<void>;
   /**
    * Ends everything live about the conversations in sandboxes, so that another node can continue

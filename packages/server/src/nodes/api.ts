@@ -48,6 +48,9 @@ export interface OwnerDuties {
    * may end first. Never rejects.
    */
   release(sandboxIds: readonly string[], how: { lost: boolean }): Promise<void>;
-  /** Continues starts that have no sandbox yet and whose node has ended. Never rejects. */
+  /**
+   * Continues the starts that this node owns, and those without a sandbox whose node has ended.
+   * Never rejects.
+   */
   adoptStarts(): Promise<void>;
 }

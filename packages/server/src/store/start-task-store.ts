@@ -40,9 +40,9 @@ export interface StartTaskStore {
    */
   create(row: StartTaskRow, parts?: StartParts): Promise<void>;
   /**
-   * Makes a node the owner of open tasks that have no sandbox yet and whose owner has ended.
-   * Returns all open tasks without a sandbox that the node owns. A store of one process returns
-   * none.
+   * Makes a node the owner of open tasks whose sandbox it owns, and of those that have no sandbox
+   * yet and whose owner has ended. Returns all such tasks of the node. A store of one process
+   * returns none.
    */
   claim(owner: string): Promise<StartTaskRow[]>;
   /**

@@ -245,3 +245,15 @@ test("a request that is repeated after its node died gets the start, which goes 
   creation.held.resolve();
   await started;
 });
+
+test("a start that was stored after its sandbox had gone to another node is done there", async () => {
+  const { id: sandboxId } = await sandboxes.get(one)!.create(user);
+  await expire(one);
+  await take(two, sandboxId);
+  const [id, conversationId] = [newId(), newId()];
+  const state = { status: "WORKING", detail: null, createdAt: 1, updatedAt: 1 } as const;
+  const row = { id, userId: user, conversationId, sandboxId, request: { sandbox_id: sandboxId }, ...state };
+  await one.store.startTasks.create(row, { owner: "one" });
+  await two.conversations.adoptStarts();
+  await expect.poll(() => two.store.conversations.get(conversationId)).toMatchObject({ sandboxId });
+});

@@ -64,10 +64,7 @@ export class StartRecords {
     return this.#deps.store.startTasks.listOpen(scope);
   }
 
-  /**
-   * Makes this node the owner of open tasks that have no sandbox and whose node has ended. Returns
-   * all such tasks of this node.
-   */
+  /** As `StartTaskStore.claim`. */
   claim(owner: string): Promise<StartTaskRow[]> {
     return this.#deps.store.startTasks.claim(owner);
   }

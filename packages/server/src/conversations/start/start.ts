@@ -28,7 +28,7 @@ export interface ConversationStarterDeps {
 /** One attempt of this node to do a start. */
 interface Attempt {
   task: StartTaskRow;
-  /** True when this node has begun to own the task during the attempt, so that another follows. */
+  /** True when this node was told during the attempt that it owns the start. */
   isWanted: boolean;
 }
 
@@ -120,7 +120,7 @@ export class ConversationStarter {
     this.#continue(await this.#deps.records.listOpen(scope));
   }
 
-  /** Resumes starts that have no sandbox yet and whose node has ended. */
+  /** Resumes starts that this node owns, and those that it takes from nodes that have ended. */
   async adoptLeft(): Promise<void> {
     const { custody, records } = this.#deps;
     const { incarnation } = custody;
@@ -156,17 +156,17 @@ export class ConversationStarter {
       if (incarnation !== undefined && !(await records.isOwner(task.id, incarnation)))
         throw new PlatformError("EpochPassed");
     };
-    let control: StartControl = { signal: this.#closing.signal, requireOwner };
     const work = custody
       .during(task.sandboxId ?? "", (moved) => {
-        control = { requireOwner, signal: AbortSignal.any([this.#closing.signal, moved]) };
+        const control = { requireOwner, signal: AbortSignal.any([this.#closing.signal, moved]) };
         // A start that waits for the store goes on without its caller.
         return start(control)
           .finally(onEnd)
           .catch((error) => this.#fail(attempt, error, control));
       })
       .finally(onEnd)
-      .catch((error) => this.#fail(attempt, error, control));
+      // The sandbox is at another node, or goes there.
+      .catch(() => this.#abandon(attempt));
     this.#active.set(attempt, work);
     void work.finally(() => this.#active.delete(attempt));
   }

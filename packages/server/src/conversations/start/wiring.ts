@@ -75,7 +75,7 @@ export interface StartServices {
   ): ReturnType<ConversationBranches["startChild"]>;
   /** Resumes the open starts that an earlier process has left. */
   recover(scope: SandboxScope): Promise<void>;
-  /** Resumes starts that have no sandbox yet and whose node has ended. */
+  /** Resumes starts that this node owns, and those that it takes from nodes that have ended. */
   adoptLeft(): Promise<void>;
   /** Ends the followers of starts in sandboxes that go to another node. */
   leave(sandboxIds: ReadonlySet<string>): void;

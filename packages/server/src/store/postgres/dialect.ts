@@ -26,8 +26,9 @@ export function createQueryBuilder(): Kysely<Tables> {
 const children = `SELECT id, parent_id FROM conversations
   WHERE parent_id = ANY (ARRAY(SELECT json_array_elements_text(CAST($1 AS json))))`;
 const inOrder = "ORDER BY parent_id, created_at, number";
-const hasNoSandbox = `t.status NOT IN ('READY', 'ERROR')
-  AND NOT EXISTS (SELECT 1 FROM sandboxes s WHERE s.id = t.sandbox_id)`;
+/** The open start tasks with their sandboxes, if those exist. */
+const openStarts = `start_tasks t LEFT JOIN sandboxes s ON s.id = t.sandbox_id
+  WHERE t.status NOT IN ('READY', 'ERROR')`;
 const columnOf = { selectedRepository: "repository", trigger: "trigger_name" } as const;
 
 export const postgresDialect: SqlDialect = {
@@ -67,11 +68,12 @@ export const postgresDialect: SqlDialect = {
     hasActiveGoal: "goal_status = 'running'",
     isListed: "= ANY (ARRAY(SELECT json_array_elements_text(CAST(?1 AS json))))",
     startTaskClaim: {
-      take: `UPDATE start_tasks SET owner = ?1 WHERE number IN (SELECT t.number FROM start_tasks t
-        WHERE ${hasNoSandbox} AND t.owner IS DISTINCT FROM ?1 AND NOT EXISTS
-          (SELECT 1 FROM nodes n WHERE n.incarnation = t.owner AND n.expires_at > clock_timestamp())
-        ORDER BY t.number LIMIT 20 FOR UPDATE SKIP LOCKED)`,
-      taken: `SELECT t.* FROM start_tasks t WHERE ${hasNoSandbox} AND t.owner = ?1 ORDER BY t.number`,
+      take: `UPDATE start_tasks SET owner = ?1 WHERE number IN (SELECT t.number FROM ${openStarts}
+        AND t.owner IS DISTINCT FROM ?1 AND (s.owner = ?1 OR (s.id IS NULL AND NOT EXISTS
+          (SELECT 1 FROM nodes n WHERE n.incarnation = t.owner AND n.expires_at > clock_timestamp())))
+        ORDER BY t.number LIMIT 20 FOR UPDATE OF t SKIP LOCKED)`,
+      taken: `SELECT t.* FROM ${openStarts}
+        AND t.owner = ?1 AND (s.id IS NULL OR s.owner = ?1) ORDER BY t.number`,
       isOwner: `SELECT 1 AS found FROM start_tasks t JOIN nodes n ON n.incarnation = t.owner
         WHERE t.id = ?1 AND t.owner = ?2 AND n.expires_at > clock_timestamp()`,
       isOwned: "AND owner = ?4",
