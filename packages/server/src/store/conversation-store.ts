@@ -184,6 +184,15 @@ export interface CopiedLog {
   metrics: MetricsSnapshot | null;
 }
 
+/** A start that failed, whose conversation is removed. */
+export interface FailedStart {
+  taskId: string;
+  /** The node that must own the task; undefined in a server that is alone. */
+  owner: string | undefined;
+  /** Detail of the task. */
+  reason: string;
+}
+
 export interface ConversationStore {
   /**
    * Creates a conversation in one transaction, with a client-defined agent and the log of `copyLog`
@@ -214,15 +223,15 @@ export interface ConversationStore {
    */
   replaceTitle(id: string, from: string | null, to: string): Promise<boolean>;
   /**
-   * Removes a conversation with its related rows, and fails its unfinished start with the message
-   * `endsStart`; all of it and the record of the sandbox `sandboxId` in one transaction. A
-   * conversation in another sandbox than `sandboxId` stays. Returns false when it has children, and
-   * then removes only the record of the sandbox. Throws ConversationNotFound, unless a sandbox is
-   * given.
+   * Removes a conversation with its related rows, and ends its unfinished start with ERROR; all of
+   * it and the record of the sandbox `sandboxId` in one transaction. A conversation in another
+   * sandbox than `sandboxId` stays. Returns false when it has children, and then removes only the
+   * record of the sandbox. Throws ConversationNotFound, unless a sandbox is given, and
+   * OwnershipLost when another node owns the start that failed.
    */
   remove(
     id: string,
-    options?: { endsStart?: string | undefined; sandboxId?: string | undefined },
+    options?: { failedStart?: FailedStart | undefined; sandboxId?: string | undefined },
   ): Promise<boolean>;
   /**
    * Lists conversations with the status `running`, which a restart resumes; by default those of all

@@ -45,6 +45,10 @@ class NodeSandboxes extends SandboxRecords {
     return row?.userId === userId ? row : undefined;
   }
 
+  override async remove(_userId: string, _id: string, removeRecord: () => Promise<unknown> = async () => {}) {
+    await removeRecord();
+  }
+
   override running = () => this.start();
 }
 
@@ -188,6 +192,30 @@ test("a node that stood still does not remove the conversation that another node
   await started;
   expect(await two.store.conversations.get(id)).toBeDefined();
   expect(await two.store.conversationSecrets.get(id)).toBeDefined();
+  expect(await two.store.sandboxes.get(sandboxId!)).toBeDefined();
+  expect(isOver(await taskOf(id))).toBe(false);
+});
+
+test("a node that stands still before it removes a failed start removes nothing of another node's", async () => {
+  const { conversations } = one.store;
+  const [reached, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const remove = conversations.remove.bind(conversations);
+  conversations.remove = async (...conversation) => {
+    reached.resolve();
+    await held.promise;
+    return remove(...conversation);
+  };
+  conversations.create = () => Promise.reject(new Error("the start fails"));
+  const id = newId();
+  const started = start(one, { conversation_id: id });
+  await reached.promise;
+  const { sandboxId } = await taskOf(id);
+  await expire(one);
+  await take(two, sandboxId!);
+  await expect.poll(() => two.store.conversations.get(id)).toBeDefined();
+  held.resolve();
+  await started;
+  expect(await two.store.conversations.get(id)).toBeDefined();
   expect(await two.store.sandboxes.get(sandboxId!)).toBeDefined();
   expect(isOver(await taskOf(id))).toBe(false);
 });

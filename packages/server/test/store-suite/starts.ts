@@ -122,6 +122,25 @@ export function describeStarts({ name, newPlace, openStore, query }: StoreEngine
       ]);
     });
 
+    test("a start that begins when a conversation with its id is removed keeps what it stores", async () => {
+      const other = await openOther();
+      for (let round = 0; round < 20; round++) {
+        const again = start();
+        const { id, conversationId } = again.task;
+        await store.conversations.create(conversationRow({ id: conversationId }));
+        let isStored = false;
+        const begin = async () => {
+          while (!isStored)
+            isStored = await other.startTasks.create(again.task, again.parts).then(
+              () => true,
+              () => false,
+            );
+        };
+        await Promise.all([store.conversations.remove(conversationId), begin()]);
+        expect(await stored(conversationId)).toEqual(Array(3).fill([id]));
+      }
+    });
+
     test("a store of an older version keeps the oldest of several open starts of one conversation", async () => {
       await query(place, "DROP INDEX start_tasks_open_once");
       const [oldest, other] = [start(), start()];

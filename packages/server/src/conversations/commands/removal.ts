@@ -1,7 +1,7 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { Callbacks } from "../../callbacks/api.ts";
-import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { ConversationRow, FailedStart } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Hub } from "../log/hub.ts";
 import { removeWorktree } from "../project/worktree.ts";
@@ -64,16 +64,16 @@ export async function removeConversation(
 
 /**
  * Removes a conversation without children, and in one transaction the record of its sandbox, unless
- * other conversations use it or join it. `endsStart` becomes the detail of an open start task. A
+ * other conversations use it or join it. `failedStart` is as in `ConversationStore.remove`. A
  * conversation with children stays. Throws what the removal of a sandbox throws, and StorageFull.
  */
 export async function removeWithSandbox(
   { store: { conversations }, sandboxes, joins }: SandboxRemoval,
   { id, userId, sandboxId }: Pick<ConversationRow, "id" | "userId" | "sandboxId">,
-  { keepSandbox = false, endsStart }: { keepSandbox?: boolean; endsStart?: string } = {},
+  { keepSandbox = false, failedStart }: { keepSandbox?: boolean; failedStart?: FailedStart } = {},
 ): Promise<void> {
   const remove = (gone?: string): Promise<unknown> =>
-    conversations.remove(id, { endsStart, sandboxId: gone }).catch(ignore("ConversationNotFound"));
+    conversations.remove(id, { failedStart, sandboxId: gone }).catch(ignore("ConversationNotFound"));
   const isLast = async () =>
     (await conversations.listBySandbox(sandboxId)).every((other) => other.id === id) &&
     (await sandboxes.get(userId, sandboxId)) !== undefined;

@@ -33,28 +33,32 @@ export class StartFailures {
    */
   async end(start: Start, error: unknown): Promise<void> {
     if (endsByItself(error)) return;
-    await start.requireOwner();
+    const owner = await start.requireOwner();
     const { store, runner } = this.#deps;
     const { id } = start.conversation;
     await runner.abort(id, "removed");
     if (!(await store.conversations.get(id))) await runner.remove(id);
     else if (start.work.preparesFirst && (await store.events.lastSeq(id)) === 0)
-      await this.#discard(start, error);
+      await this.#discard(start, error, owner);
     else await this.#report(id, error);
   }
 
   /** Removes a conversation whose start failed before its first message; else like `end`. */
   async discard(start: Start, error: unknown): Promise<void> {
     if (endsByItself(error)) return;
-    await start.requireOwner();
-    await this.#discard(start, error);
+    await this.#discard(start, error, await start.requireOwner());
   }
 
-  async #discard({ conversation, ownsSandbox }: Start, error: unknown): Promise<void> {
+  async #discard(
+    { task, conversation, ownsSandbox }: Start,
+    error: unknown,
+    owner: string | undefined,
+  ): Promise<void> {
     const { store, runner } = this.#deps;
     const row = await store.conversations.get(conversation.id);
     if (!row || isSame(row, conversation)) await runner.remove(conversation.id);
-    const how = { keepSandbox: !ownsSandbox, endsStart: toFailureReason(error) };
+    const failedStart = { taskId: task.id, owner, reason: toFailureReason(error) };
+    const how = { keepSandbox: !ownsSandbox, failedStart };
     await removeWithSandbox(this.#deps, conversation, how).catch(() => {});
   }
 

@@ -26,8 +26,11 @@ export interface Start {
   leave: () => void;
   /** This signal is aborted at shutdown and when the sandbox goes to another node. */
   signal: AbortSignal;
-  /** Throws OwnershipLost when another node has the start, or this node has lost its lease. */
-  requireOwner(): Promise<void>;
+  /**
+   * Returns the incarnation of this node; undefined in a server that is alone. Throws OwnershipLost
+   * when another node has the start, or this node has lost its lease.
+   */
+  requireOwner(): Promise<string | undefined>;
 }
 
 /** What ends a start that another node continues. */

@@ -155,6 +155,7 @@ export class ConversationStarter {
       const { incarnation } = custody;
       if (incarnation !== undefined && !(await records.isOwner(task.id, incarnation)))
         throw new PlatformError("EpochPassed");
+      return incarnation;
     };
     const work = custody
       .during(task.sandboxId ?? "", (moved) => {
@@ -190,7 +191,7 @@ export class ConversationStarter {
     const { signal } = control;
     const { tasks, custody, logger } = this.#deps;
     const mayBeLost = isMoved(error) || !endsByItself(error);
-    const loss = mayBeLost && !signal.aborted ? await control.requireOwner().catch(asIs) : undefined;
+    const loss = mayBeLost && !signal.aborted ? await findLoss(control) : undefined;
     if (signal.aborted || isMoved(loss)) return this.#abandon(attempt);
     const reason = loss ?? error;
     if (endsByItself(reason)) {
@@ -218,6 +219,10 @@ export class ConversationStarter {
   }
 }
 
-function asIs(error: unknown): unknown {
-  return error;
+/** The error that says why this node cannot end a start; undefined when it can. */
+function findLoss({ requireOwner }: StartControl): Promise<unknown> {
+  return requireOwner().then(
+    () => undefined,
+    (error: unknown) => error,
+  );
 }

@@ -77,6 +77,13 @@ export const postgresDialect: SqlDialect = {
       isOwner: `SELECT 1 AS found FROM start_tasks t JOIN nodes n ON n.incarnation = t.owner
         WHERE t.id = ?1 AND t.owner = ?2 AND n.expires_at > clock_timestamp()`,
       isOwned: "AND owner = ?4",
+      holdSandbox:
+        "SELECT 1 FROM sandboxes WHERE id = (SELECT sandbox_id FROM start_tasks WHERE id = ?1) FOR UPDATE",
+      // A second task with the same id is refused.
+      refuseOthers: `WITH held AS (SELECT * FROM start_tasks WHERE id = ?1 FOR UPDATE)
+        INSERT INTO start_tasks (id, user_id, status, conversation_id, request, created_at, updated_at)
+        SELECT id, user_id, status, conversation_id, request, created_at, updated_at FROM held
+        WHERE owner IS DISTINCT FROM ?2`,
     },
     openStartTasks: `SELECT count(*) AS tasks, coalesce(sum(octet_length(request)), 0) AS bytes
       FROM start_tasks WHERE status NOT IN ('READY', 'ERROR') AND user_id = ?`,

@@ -11,6 +11,7 @@ import type {
   ConversationRow,
   ConversationStore,
   CopiedLog,
+  FailedStart,
   ListPosition,
   NewConversation,
 } from "../conversation-store.ts";
@@ -20,6 +21,7 @@ import type { SqlContext } from "./context.ts";
 import { encryptAgent } from "./conversation-agents.ts";
 import type { SqlDialect } from "./dialect.ts";
 import { insertPending } from "./pending-messages.ts";
+import { removeRelated } from "./related-rows.ts";
 import { scopeQueries } from "./scope-queries.ts";
 import type { Statement } from "./statement.ts";
 import { type ConversationRecord, compile, type Tables } from "./tables.ts";
@@ -54,18 +56,8 @@ const conversationSweeps = {
   takeEnd: "UPDATE conversations SET unclean_ends = unclean_ends - 1 WHERE execution_status = 'running'",
 } as const;
 
-const isGone = "NOT EXISTS (SELECT 1 FROM conversations WHERE id = ?1)";
-
 const removal = `DELETE FROM conversations WHERE id = ?1 AND sandbox_id = coalesce(CAST(?2 AS TEXT), sandbox_id)
   AND NOT EXISTS (SELECT 1 FROM conversations WHERE parent_id = ?1)`;
-/**
- * The related rows may exist before their conversation; they are removed only if it was removed.
- */
-const removalsAfter = [
-  `DELETE FROM conversation_secrets WHERE conversation_id = ?1 AND ${isGone}`,
-  `DELETE FROM callbacks WHERE conversation_id = ?1 AND ${isGone}`,
-  `DELETE FROM pending_messages WHERE conversation_id = ?1 AND ${isGone}`,
-];
 
 /** An unfinished start would create the conversation again after a crash. */
 const endStarts = `UPDATE start_tasks SET status = 'ERROR', detail = ?1, updated_at = ?2
@@ -230,28 +222,42 @@ export class SqlConversations implements ConversationStore {
 
   async remove(
     id: string,
-    {
-      endsStart = "The conversation was deleted while it was being started.",
-      sandboxId,
-    }: Parameters<ConversationStore["remove"]>[1] = {},
+    { failedStart, sandboxId }: Parameters<ConversationStore["remove"]>[1] = {},
   ): Promise<boolean> {
     const { build, clock, writer } = this.#context;
-    const related = removalsAfter.map((sql) => ({ sql, parameters: [id] }));
+    const reason = failedStart?.reason ?? "The conversation was deleted while it was being started.";
+    const related = removeRelated.map((sql) => ({ sql, parameters: [id] }));
     if (sandboxId === undefined && !(await this.get(id)))
       throw new PlatformError("StoredConversationMissing");
-    await writer.release(
+    const fence = this.#requireOwner(failedStart);
+    const removed = writer.release(
+      ...fence,
       { sql: removal, parameters: [id, sandboxId ?? null] },
+      { sql: endStarts, parameters: [reason, clock(), id] },
       ...related,
-      { sql: endStarts, parameters: [endsStart, clock(), id] },
       ...(sandboxId === undefined
         ? []
         : [compile(build.deleteFrom("sandboxes").where("id", "=", sandboxId))]),
     );
+    await removed.catch((error) => {
+      if (fence.length === 0 || !(error instanceof ConstraintViolation)) throw error;
+      throw new PlatformError("EpochPassed", { cause: error });
+    });
     if (await this.get(id)) return false;
     // PostgreSQL runs transactions at once: a row that another request stored during the removal is
     // left. A request that stores one later finds no conversation.
     await writer.release(...related);
     return true;
+  }
+
+  /** The statements that violate a constraint when another node owns a start. */
+  #requireOwner({ taskId, owner }: Partial<FailedStart> = {}): Statement[] {
+    const claim = this.#context.dialect.queries.startTaskClaim;
+    if (!claim || taskId === undefined || owner === undefined) return [];
+    return [
+      { sql: claim.holdSandbox, parameters: [taskId] },
+      { sql: claim.refuseOthers, parameters: [taskId, owner] },
+    ];
   }
 
   listRunning(scope: SandboxScope = "all"): Promise<ConversationRow[]> {

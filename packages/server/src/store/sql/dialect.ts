@@ -46,14 +46,26 @@ export interface DialectQueries {
   readonly hasActiveGoal: string;
   /** Follows a column that must be in the first parameter, a JSON array of texts. */
   readonly isListed: string;
-  /**
-   * Statements that make a node the owner of start tasks and read its tasks, and the condition that
-   * the fourth parameter owns a task; absent in an engine for one process.
-   */
-  readonly startTaskClaim?: Readonly<Record<"take" | "taken" | "isOwner" | "isOwned", string>>;
+  /** Statements about the owners of start tasks; absent in an engine for one process. */
+  readonly startTaskClaim?: StartTaskClaim;
   /** Number and bytes of a user's start tasks that are not over. */
   readonly openStartTasks: string;
   /** Model calls of a conversation after a number. */
   readonly modelCalls: string;
   readonly lastTools: string;
+}
+
+/** Statements about the nodes that own start tasks. */
+export interface StartTaskClaim {
+  /** Makes a node the owner of tasks. */
+  readonly take: string;
+  /** Reads the tasks of a node. */
+  readonly taken: string;
+  readonly isOwner: string;
+  /** Condition that the fourth parameter owns a task. */
+  readonly isOwned: string;
+  /** Makes claims of the sandbox of a task wait for the end of the transaction. */
+  readonly holdSandbox: string;
+  /** Violates a constraint when another node owns the task. */
+  readonly refuseOthers: string;
 }

@@ -9,6 +9,7 @@ import { ConstraintViolation } from "./constraint-violation.ts";
 import type { SqlContext } from "./context.ts";
 import { sealSecrets } from "./conversation-secrets.ts";
 import type { WriteLimit } from "./engine.ts";
+import { isNotStarting, removeRelated } from "./related-rows.ts";
 import { scopeQueries } from "./scope-queries.ts";
 import type { Statement } from "./statement.ts";
 import { compile, type StartTaskRecord, type Tables } from "./tables.ts";
@@ -39,15 +40,10 @@ const refuseStored = `INSERT INTO start_tasks (id, user_id, status, conversation
   WHERE id = ?1 AND status NOT IN ('READY', 'ERROR')
     AND EXISTS (SELECT 1 FROM conversations WHERE id = start_tasks.conversation_id)`;
 
-const isNotStarting = `NOT EXISTS (SELECT 1 FROM start_tasks
-  WHERE conversation_id = ?1 AND status NOT IN ('READY', 'ERROR'))`;
-const isAbsent = "NOT EXISTS (SELECT 1 FROM conversations WHERE id = ?1)";
-
 /** Statements that remove what a failed start leaves, unless another start has begun. */
 const leftovers = [
   `DELETE FROM pending_messages WHERE conversation_id = ?1 AND ${isNotStarting}`,
-  `DELETE FROM conversation_secrets WHERE conversation_id = ?1 AND ${isNotStarting} AND ${isAbsent}`,
-  `DELETE FROM callbacks WHERE conversation_id = ?1 AND ${isNotStarting} AND ${isAbsent}`,
+  ...removeRelated,
 ];
 
 const removeOld = `DELETE FROM start_tasks WHERE number IN

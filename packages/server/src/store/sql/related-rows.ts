@@ -1,0 +1,13 @@
+/** Condition that no start of the conversation `?1` is open. */
+export const isNotStarting = `NOT EXISTS (SELECT 1 FROM start_tasks
+  WHERE conversation_id = ?1 AND status NOT IN ('READY', 'ERROR'))`;
+
+const isAbsent = "NOT EXISTS (SELECT 1 FROM conversations WHERE id = ?1)";
+
+/**
+ * Statements that remove the rows of a conversation that may exist before it, when it is gone and
+ * no start makes another one with its id.
+ */
+export const removeRelated = ["conversation_secrets", "callbacks", "pending_messages"].map(
+  (table) => `DELETE FROM ${table} WHERE conversation_id = ?1 AND ${isAbsent} AND ${isNotStarting}`,
+);
