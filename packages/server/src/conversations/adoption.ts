@@ -42,6 +42,8 @@ export class Adoption {
   readonly #deps: AdoptionDeps;
   readonly #closing = new AbortController();
   readonly #steps: readonly Step[];
+  /** Whether this server, which is alone, has counted the unclean end of the server before it. */
+  #hasCounted = false;
 
   constructor(deps: AdoptionDeps) {
     this.#deps = deps;
@@ -117,10 +119,14 @@ export class Adoption {
     const rows = (await store.conversations.listRunning(scope)).filter(
       (row) => !row.config.external && !runner.isAwake(row.id) && !runner.isWaiting(row),
     );
-    if (rows.length === 0 && scope !== "all") return;
-    // All reads come before the count, which must not be repeated.
+    if (scope === "all" && !this.#hasCounted) {
+      await store.conversations.countUncleanEnds();
+      // A repetition of this step must not count again.
+      this.#hasCounted = true;
+    }
+    if (rows.length === 0) return;
     const ids = (await sortForWake(rows, store.events)).map(({ id }) => id);
-    const suspects = await findSuspects(store, scope === "all" ? undefined : ids);
+    const suspects = await findSuspects(store, ids);
     for (const id of ids) if (!suspects.has(id)) await runner.wake(id);
     for (const id of ids) if (suspects.has(id)) await failSuspect({ store, logger }, id);
   }

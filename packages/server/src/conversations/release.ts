@@ -34,7 +34,7 @@ export interface ReleaseDeps {
   feed: { hub: Pick<Hub, "leave">; announcements: Pick<Announcements, "forget"> };
   starting: Pick<StartServices, "leave">;
   callbacks: Pick<Callbacks, "release">;
-  after: { store: Pick<Store, "conversations">; logger: Logger };
+  after: { store: Pick<Store, "nodes">; logger: Logger };
 }
 
 /** Ends everything live about conversations in sandboxes that go to another node. */
@@ -62,16 +62,12 @@ export class Release {
   }
 
   async #release(ids: ReadonlySet<string>, { lost, graceMs }: { lost: boolean; graceMs: number }) {
-    const { custody, runs, feed, starting, callbacks, after } = this.#deps;
+    const { custody, runs, feed, starting, callbacks } = this.#deps;
     custody.leave(ids);
     starting.leave(ids);
     await runs.runner.release(runs.workspaces.rowsIn(ids), lost ? 0 : graceMs);
-    const parts: Promise<void>[] = [
-      runs.sessionEnds.leave(ids, lost),
-      callbacks.release([...ids]),
-      ...(lost ? [] : [after.store.conversations.markCleanEnd([...ids])]),
-    ];
-    if (lost) void this.#countClean([...ids]);
+    const parts: Promise<void>[] = [runs.sessionEnds.leave(ids, lost), callbacks.release([...ids])];
+    if (lost) void this.#takeBackEnds([...ids]);
     await Promise.race([Promise.all(parts.map((part) => part.catch((error) => this.#warn(error)))), pause()]);
     const left = runs.workspaces.rowsIn(ids).map(({ id }) => id);
     runs.workspaces.leave(ids);
@@ -85,15 +81,16 @@ export class Release {
   }
 
   /**
-   * Corrects the count of unclean ends once the database can be reached. The next owner has counted
-   * one for each running conversation, but this server lives, so no conversation has ended it.
+   * Corrects the count of unclean ends once the database can be reached. The claim of the next
+   * owner may have counted one for each running conversation, but this server lives, so no
+   * conversation has ended it.
    */
-  async #countClean(sandboxIds: readonly string[]): Promise<void> {
+  async #takeBackEnds(sandboxIds: readonly string[]): Promise<void> {
     const { store } = this.#deps.after;
     for (let attempt = 0; attempt < maxCountAttempts; attempt++) {
       await sleep(countAfterMs, undefined, { ref: false });
       try {
-        return await store.conversations.markCleanEnd(sandboxIds);
+        return await store.nodes?.takeBackEnds(sandboxIds);
       } catch (error) {
         this.#warn(error);
       }

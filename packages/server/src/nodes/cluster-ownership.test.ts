@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readdir, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
@@ -148,12 +148,24 @@ test("a node ends the lease of a process that has ended on its machine, and no o
   const [ofDead, ofFrozen] = await createSandboxes(2);
   const folder = await mkdtemp(join(tmpdir(), "sandpiper-presence-"));
   ends.push(() => rm(folder, { recursive: true }));
+  await engine.query(place, "UPDATE conversations SET execution_status = 'running'");
+  const countEnds = async () => {
+    const rows = (await Promise.all([ofDead!, ofFrozen!].map((id) => store.conversations.listBySandbox(id))))
+      .flat()
+      .map(({ id }) => id);
+    const ends = await store.conversations.listUncleanEnds(rows);
+    return rows.map((id) => ends.get(id));
+  };
   // Both leases last for an hour.
   const nodes = { dead: ofDead!, frozen: ofFrozen! };
   for (const [incarnation, sandbox] of Object.entries(nodes)) {
     const node = { incarnation, url: "http://127.0.0.1:9", place: "machine", version: "1" };
     await store.nodes!.join({ ...node, isDraining: false }, 3_600_000);
     await engine.query(place, `UPDATE sandboxes SET owner = '${incarnation}' WHERE id = '${sandbox}'`);
+    await engine.query(
+      place,
+      `UPDATE conversations SET owner = '${incarnation}' WHERE sandbox_id = '${sandbox}'`,
+    );
   }
   // Nobody holds the lock of a process that was killed.
   const there = join(folder, "nodes");
@@ -165,10 +177,16 @@ test("a node ends the lease of a process that has ended on its machine, and no o
   expect(node.adopted).toEqual([ofDead]);
   expect(await readdir(there)).toEqual(["frozen", node.ownership.incarnation].toSorted());
   expect((await store.nodes!.list()).map(({ incarnation }) => incarnation)).toContain("frozen");
-  // The kernel releases the lock while the other node runs.
-  await writeFile(join(there, "frozen.new"), "");
-  await rename(join(there, "frozen.new"), join(there, "frozen"));
+  expect(await countEnds()).toEqual([1, 0]);
+  // A node whose lease has expired may live, so the conversation has not ended it.
+  await engine.query(place, "UPDATE nodes SET expires_at = now() WHERE incarnation = 'frozen'");
   await expect.poll(() => node.adopted).toEqual([ofDead, ofFrozen]);
+  expect(await countEnds()).toEqual([1, 0]);
+  // A repeated claim, whose first answer was lost, counts nothing.
+  await store.nodes!.claim({
+    ...{ incarnation: node.ownership.incarnation, which: [ofDead!], known: [], limit: 1, lostAfterMs: 0 },
+  });
+  expect(await countEnds()).toEqual([1, 0]);
   frozen.leave("frozen");
 });
 

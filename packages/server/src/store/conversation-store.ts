@@ -239,16 +239,17 @@ export interface ConversationStore {
    */
   listRunning(scope?: SandboxScope): Promise<ConversationRow[]>;
   /**
-   * Counts, when a server begins to run conversations, an unclean end for each one that is
-   * running; default: for all of them. Returns how many there were in a row, by id: a clean end
-   * takes its one back, and a user message or another status resets the count.
+   * Counts an unclean end for each running conversation, when a server that is alone begins. For
+   * several nodes, a claim counts (`NodeStore.claim`).
    */
-  countUncleanEnds(ids?: readonly string[]): Promise<Map<string, number>>;
+  countUncleanEnds(): Promise<void>;
+  /** Takes back, at a clean end, the unclean end that the next server counts. */
+  markCleanEnd(): Promise<void>;
   /**
-   * Takes back, at a clean end, the unclean end that the next server counts; by default for all
-   * sandboxes.
+   * Returns how many unclean ends in a row conversations have seen, by id. A user message or
+   * another status resets the count.
    */
-  markCleanEnd(scope?: SandboxScope): Promise<void>;
+  listUncleanEnds(ids: readonly string[]): Promise<Map<string, number>>;
   /** Lists conversations whose goal is `running`, by default those of all sandboxes. */
   listWithGoal(scope?: SandboxScope): Promise<ConversationRow[]>;
   listBySandbox(sandboxId: string): Promise<ConversationRow[]>;

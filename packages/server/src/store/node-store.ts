@@ -81,13 +81,20 @@ export interface NodeStore {
   leave(incarnation: string): Promise<void>;
   /** Ends the lease of another node, whose process has ended. An unknown node is no error. */
   end(incarnation: string): Promise<void>;
+  /**
+   * Takes back the unclean ends that claims have counted for running conversations, because the
+   * former node of their sandboxes lives.
+   */
+  takeBackEnds(sandboxIds: readonly string[]): Promise<void>;
   /** The nodes whose lease has not expired, oldest first. */
   list(): Promise<NodeRow[]>;
   /** The nodes as in `list`, with their loads. */
   loads(): Promise<NodeLoad[]>;
   /**
    * Makes a node with a valid lease the owner of sandboxes that have no owner or an expired one,
-   * and of their conversations. Sandboxes that another node claims at the same time are left out.
+   * and of their conversations. Counts an unclean end for each conversation that ran in a node
+   * whose process has ended, or without a place in a node whose lease has expired. Sandboxes that
+   * another node claims at the same time are left out.
    */
   claim(request: ClaimRequest): Promise<ClaimedSandbox[]>;
   /**

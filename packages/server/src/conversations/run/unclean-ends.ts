@@ -12,15 +12,14 @@ interface UncleanEndsDeps {
 }
 
 /**
- * Counts an unclean end of the server for its running conversations; `ids` names the conversations
- * that an ended node ran. Returns the ids of conversations that were running at too many unclean
- * ends in a row, because their next step may end the server again.
+ * Returns which conversations were running at too many unclean ends in a row, because their next
+ * step may end the server again.
  */
 export async function findSuspects(
   { conversations }: Pick<Store, "conversations">,
-  ids?: readonly string[],
+  ids: readonly string[],
 ): Promise<ReadonlySet<string>> {
-  const ends = await conversations.countUncleanEnds(ids);
+  const ends = await conversations.listUncleanEnds(ids);
   return new Set([...ends].flatMap(([id, count]) => (count >= maxUncleanEnds ? [id] : [])));
 }
 

@@ -3,6 +3,7 @@ import { type Connection, toQuery } from "./database.ts";
 import type { DatabaseError } from "./errors.ts";
 import { initial } from "./migrations/001-initial/migration.ts";
 import { openStarts } from "./migrations/002-open-starts.ts";
+import { endedNodes } from "./migrations/003-ended-nodes.ts";
 
 interface Migration {
   name: string;
@@ -18,6 +19,7 @@ interface Migration {
 const migrations: readonly Migration[] = [
   { name: "initial", sql: initial, isCompatible: false },
   { name: "open starts", sql: openStarts, isCompatible: true },
+  { name: "ended nodes", sql: endedNodes, isCompatible: true },
 ];
 
 /** Key of the advisory lock of processes that prepare one database: "sand" as a number. */

@@ -44,6 +44,14 @@ const wanted = {
 } as const;
 
 /**
+ * Condition for a running conversation whose node has ended without a release. A node that has a
+ * place and an expired lease may live, or its machine has failed. Without a place, nobody sees more
+ * than the expired lease.
+ */
+const isUnclean = `c.execution_status = 'running' AND NOT c.external AND c.owner <> claimed.owner
+  AND EXISTS (SELECT 1 FROM nodes n WHERE n.incarnation = c.owner AND (n.ended OR n.place IS NULL))`;
+
+/**
  * One statement claims sandboxes with their conversations and open starts. The row locks make it
  * wait for appends that the former owner has begun, and make those that come later fail. A node
  * that has just joined does not know how long the other places have been away.
@@ -67,7 +75,8 @@ const claimStatement = (which: keyof typeof wanted) => `WITH claimer AS (
     FROM candidates, claimer WHERE s.number = candidates.number
     RETURNING s.number, s.id, s.epoch, s.owner, s.place IS DISTINCT FROM candidates.place AS moved
   ), followed AS (
-    UPDATE conversations c SET owner = claimed.owner, epoch = claimed.epoch
+    UPDATE conversations c SET owner = claimed.owner, epoch = claimed.epoch,
+      unclean_ends = c.unclean_ends + CASE WHEN ${isUnclean} THEN 1 ELSE 0 END
     FROM claimed WHERE c.sandbox_id = claimed.id
   ), started AS (
     UPDATE start_tasks t SET owner = claimed.owner
@@ -120,6 +129,13 @@ const forgetStatement = `WITH gone AS (
   , freed AS (DELETE FROM slots USING gone WHERE slots.node = gone.incarnation)
   UPDATE sandboxes s SET owner = NULL FROM gone WHERE s.owner = gone.incarnation`;
 
+const endStatement = `UPDATE nodes SET expires_at = least(expires_at, clock_timestamp()), ended = ended OR $2
+  WHERE incarnation = $1`;
+
+const takeBackStatement = `UPDATE conversations c SET unclean_ends = unclean_ends - 1
+  WHERE c.sandbox_id = ANY ($1) AND c.execution_status = 'running' AND c.unclean_ends > 0
+    AND EXISTS (SELECT 1 FROM sandboxes s WHERE s.id = c.sandbox_id AND s.place IS NULL)`;
+
 const releaseStatement = `WITH released AS (
     UPDATE sandboxes SET owner = NULL WHERE owner = $1 AND ($2::text[] IS NULL OR id = ANY ($2)) RETURNING id
   )
@@ -167,13 +183,16 @@ export class PostgresNodes implements NodeStore {
     this.#self = "none";
     // From here on the database refuses appends of the node, so the release need not be in the same
     // transaction.
-    await this.end(incarnation);
+    await this.#write(endStatement, [incarnation, false]);
     await this.#write(releaseStatement, [incarnation, null]);
   }
 
   async end(incarnation: string): Promise<void> {
-    const sql = "UPDATE nodes SET expires_at = least(expires_at, clock_timestamp()) WHERE incarnation = $1";
-    await this.#write(sql, [incarnation]);
+    await this.#write(endStatement, [incarnation, true]);
+  }
+
+  async takeBackEnds(sandboxIds: readonly string[]): Promise<void> {
+    await this.#write(takeBackStatement, [[...sandboxIds]]);
   }
 
   async list(): Promise<NodeRow[]> {

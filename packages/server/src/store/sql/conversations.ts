@@ -46,7 +46,6 @@ const maxTitlePattern = 1000;
 /** Fixed statements; those of `search` and `count` are built from the filter. */
 export const conversationQueries = {
   running: "SELECT * FROM conversations WHERE execution_status = 'running' ORDER BY number",
-  uncleanEnds: "SELECT id, unclean_ends FROM conversations WHERE execution_status = 'running'",
   bySandbox: "SELECT * FROM conversations WHERE sandbox_id = ? ORDER BY created_at DESC, number DESC",
 } as const;
 
@@ -264,26 +263,22 @@ export class SqlConversations implements ConversationStore {
     return this.#list(scope, conversationQueries.running, this.#scoped.running);
   }
 
-  async countUncleanEnds(ids?: readonly string[]): Promise<Map<string, number>> {
-    const { addUncleanEnd } = this.#scoped;
-    await (ids ? this.#write(addUncleanEnd, JSON.stringify(ids)) : this.#write(conversationSweeps.addEnd));
+  async countUncleanEnds(): Promise<void> {
+    await this.#write(conversationSweeps.addEnd);
+  }
+
+  async markCleanEnd(): Promise<void> {
+    await this.#write(conversationSweeps.takeEnd);
+  }
+
+  async listUncleanEnds(ids: readonly string[]): Promise<Map<string, number>> {
     type Row = { id: string; unclean_ends: number };
-    const { reader } = this.#context;
-    const rows = ids
-      ? await reader.all<Row>(this.#scoped.uncleanEnds, JSON.stringify(ids))
-      : await reader.all<Row>(conversationQueries.uncleanEnds);
+    const rows = await this.#context.reader.all<Row>(this.#scoped.uncleanEnds, JSON.stringify(ids));
     return new Map(rows.map(({ id, unclean_ends: ends }) => [id, ends]));
   }
 
-  markCleanEnd(scope: SandboxScope = "all"): Promise<void> {
-    const { takeUncleanEnd } = this.#scoped;
-    return scope === "all"
-      ? this.#write(conversationSweeps.takeEnd)
-      : this.#write(takeUncleanEnd, JSON.stringify(scope));
-  }
-
-  async #write(sql: string, ...parameters: string[]): Promise<void> {
-    await this.#context.writer.run({ sql, parameters });
+  async #write(sql: string): Promise<void> {
+    await this.#context.writer.run({ sql, parameters: [] });
   }
 
   listWithGoal(scope: SandboxScope = "all"): Promise<ConversationRow[]> {

@@ -15,9 +15,5 @@ export function scopeQueries({ isListed, hasActiveGoal }: DialectQueries) {
     pendingCallbacks: `SELECT c.id, c.conversation_id FROM conversations v JOIN callbacks c ON c.conversation_id = v.id
       WHERE v.${inSandboxes} AND c.status = 'ACTIVE' AND c.next_seq <= v.last_seq`,
     uncleanEnds: `SELECT id, unclean_ends FROM conversations WHERE id ${isListed}`,
-    addUncleanEnd: `UPDATE conversations SET unclean_ends = unclean_ends + 1
-      WHERE id ${isListed} AND execution_status = 'running'`,
-    takeUncleanEnd: `UPDATE conversations SET unclean_ends = unclean_ends - 1
-      WHERE ${inSandboxes} AND execution_status = 'running'`,
   } as const;
 }
