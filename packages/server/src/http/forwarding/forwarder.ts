@@ -1,12 +1,13 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { type Duplex, pipeline, type Readable, type Writable } from "node:stream";
+import { type Duplex, pipeline, type Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { PlatformError } from "@sandpiper/core/errors";
 import { hopByHopHeaders, splice } from "@sandpiper/core/http-proxy";
 import type { WebSocket } from "ws";
 import { newSandbox, type Ownership, type SandboxRef } from "../../nodes/api.ts";
 import { gatherPieces } from "../server/gather-pieces.ts";
+import { joinSockets } from "./join-sockets.ts";
 import type { ForwardedRequest, NodeAnswer, NodeClient } from "./node-client.ts";
 
 const defaultTakeoverMs = 10_000;
@@ -34,8 +35,8 @@ interface Incoming {
 export class Forwarder {
   readonly #ownership: Pick<Ownership, "locate">;
   readonly #client: NodeClient;
-  /** Upgraded connections and endless answers that are passed on to clients. */
-  readonly #open = new Set<Writable>();
+  /** Functions that end the sockets and endless answers that are passed on to clients. */
+  readonly #open = new Set<() => void>();
   readonly #takeoverMs: number;
 
   constructor(deps: {
@@ -124,9 +125,9 @@ export class Forwarder {
     return node === "here" ? undefined : this.#client.socket(node, toForwarded(request), key);
   }
 
-  /** Ends upgraded connections and endless answers, because this node closes. */
+  /** Ends sockets and endless answers, because this node closes: clients connect again. */
   leave(): void {
-    for (const stream of this.#open) stream.destroy();
+    for (const end of this.#open) end();
   }
 
   /** Ends the connections to other nodes. */
@@ -178,9 +179,10 @@ export class Forwarder {
     response.writeHead(answer.statusCode!);
     setImmediate(() => !response.writableEnded && response.flushHeaders());
     const isEndless = answer.headers["content-type"]?.startsWith("text/event-stream");
-    if (isEndless) this.#open.add(response);
+    const end = () => response.destroy();
+    if (isEndless) this.#open.add(end);
     pipeline([answer, response], () => {
-      this.#open.delete(response);
+      this.#open.delete(end);
       leave();
       request.resume();
     });
@@ -192,10 +194,18 @@ export class Forwarder {
     owner: { response: IncomingMessage; connection: Duplex; head: Buffer },
   ): void {
     client.write(headOf(owner.response, new Set()), "latin1");
-    if (owner.head.length > 0) client.write(owner.head);
     if (head.length > 0) owner.connection.write(head);
-    this.#open.add(client);
-    splice(client, owner.connection, { onDone: () => this.#open.delete(client) });
+    const { connection, head: first, response } = owner;
+    const done = () => this.#open.delete(leave);
+    // An app in a sandbox may use another protocol, of which this node knows nothing.
+    if (response.headers.upgrade?.toLowerCase() !== "websocket") {
+      if (first.length > 0) client.write(first);
+      const leave = () => void client.destroy();
+      this.#open.add(leave);
+      return splice(client, connection, { onDone: () => this.#open.delete(leave) });
+    }
+    const leave = joinSockets({ client, owner: connection, first, onDone: done });
+    this.#open.add(leave);
   }
 }
 

@@ -1,4 +1,5 @@
 import type { WebSocket } from "ws";
+import { movedClose } from "./moved.ts";
 
 /** Unsent bytes of one side above which the other side is not read. */
 const maxUnsentBytes = 256 * 1024;
@@ -7,13 +8,17 @@ const maxUnsentBytes = 256 * 1024;
 const noCode = 1005;
 const noFrame = 1006;
 
-/** Joins two sockets: each gets the frames of the other one, and closes as the other one closes. */
+/**
+ * Joins two sockets: each gets the frames of the other one, and closes as the other one closes.
+ * When the owner's socket breaks, the client is told to connect again.
+ */
 export function relaySocket(client: WebSocket, owner: WebSocket): void {
-  pass(client, owner);
-  pass(owner, client);
+  pass(client, owner, () => owner.terminate());
+  pass(owner, client, () => client.close(...movedClose));
 }
 
-function pass(from: WebSocket, to: WebSocket): void {
+/** `onBroken` ends the other socket when one socket has ended without a close frame. */
+function pass(from: WebSocket, to: WebSocket, onBroken: () => void): void {
   from.on("error", () => {});
   from.on("message", (data, isBinary) => {
     if (to.readyState !== to.OPEN) return;
@@ -25,7 +30,7 @@ function pass(from: WebSocket, to: WebSocket): void {
   from.once("close", (code, reason) => {
     // Its close frame is read.
     to.resume();
-    if (code === noFrame) to.terminate();
+    if (code === noFrame) onBroken();
     else if (code === noCode) to.close();
     else to.close(code, reason);
   });
