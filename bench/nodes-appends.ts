@@ -23,6 +23,7 @@ export async function benchNodesAppends(): Promise<Row[]> {
     for (const row of ids) await store.conversations.create(row);
     await store.close();
     await createBareTable(server, url);
+    const one = await rate("appends", { url, key, ids: ids.slice(0, 1).map(({ id }) => id) });
     const rows: Row[] = [];
     let alone: number | undefined;
     for (const nodes of [1, 2, 4]) {
@@ -35,6 +36,7 @@ export async function benchNodesAppends(): Promise<Row[]> {
       const bare = sum(await measure("bare"));
       const each = await measure("appends");
       const all = sum(each);
+      if (alone === undefined) rows.push(atOnceRow(one, all));
       alone ??= all;
       const grows = `${(all / alone).toFixed(2)} x one node`;
       const widest = Math.max(...each) / (all / nodes) - 1;
@@ -51,6 +53,19 @@ export async function benchNodesAppends(): Promise<Row[]> {
   } finally {
     await server.remove();
   }
+}
+
+/** What appends to many conversations at once cost beside one append, from the rates per second. */
+function atOnceRow(one: number, many: number): Row {
+  const [oneMs, manyMs] = [1_000 / one, (1_000 * atOnce) / many];
+  return {
+    name: `an append to each of ${atOnce} conversations at once, one node`,
+    unit: "ms",
+    figures: single(manyMs),
+    floor: { name: "an append to one conversation", figures: single(oneMs) },
+    target: "< 3 x floor",
+    met: manyMs < 3 * oneMs,
+  };
 }
 
 async function createBareTable(server: PostgresServer, url: string): Promise<void> {

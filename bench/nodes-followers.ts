@@ -50,6 +50,13 @@ export async function benchNodesFollowers(): Promise<Row[]> {
       )
     ).map((series) => figures(series));
     for (const { socket } of arrivals) socket.terminate();
+    const [direct, passedOn] = (
+      await inTurn(
+        samples,
+        [owner, other].map((address) => () => read(address, id)),
+        { block: 10 },
+      )
+    ).map((series) => figures(series));
     return [
       {
         name: "message to its arrival at a follower through another node",
@@ -58,6 +65,14 @@ export async function benchNodesFollowers(): Promise<Row[]> {
         floor: { name: "a follower through the owner", figures: near! },
         target: "p50 < floor + 5 ms",
         met: far!.p50 < near!.p50 + 5,
+      },
+      {
+        name: "GET of a conversation through another node",
+        unit: "ms",
+        figures: passedOn!,
+        floor: { name: "GET through the owner", figures: direct! },
+        target: "p50 < floor + 5 ms",
+        met: passedOn!.p50 < direct!.p50 + 5,
       },
       {
         name: `${started} conversations on ${nodes} nodes: farthest share from the mean, %`,
@@ -72,6 +87,13 @@ export async function benchNodesFollowers(): Promise<Row[]> {
     await cluster.close();
     await rm(dataDir, { recursive: true, force: true });
   }
+}
+
+/** Time of a request for a conversation, ms. */
+async function read(address: string, id: string): Promise<number> {
+  const began = performance.now();
+  await caller(address, testKey)("GET", `/api/conversations/${id}`);
+  return performance.now() - began;
 }
 
 /** Starts conversations without a message through the proxy. */

@@ -2,6 +2,7 @@ import { runNodesChaos } from "@sandpiper/server/test/chaos/nodes/rounds";
 import { figures, type Row, single } from "./measure.ts";
 import { benchNodesAppends } from "./nodes-appends.ts";
 import { benchNodesFollowers } from "./nodes-followers.ts";
+import { benchNodesMemory } from "./nodes-memory.ts";
 
 const faultMs = 60_000;
 const conversations = 24;
@@ -10,6 +11,7 @@ const conversations = 24;
 export async function benchNodes(): Promise<Row[]> {
   return [
     ...(await benchNodesAppends()),
+    ...(await benchNodesMemory()),
     ...(await benchNodesFollowers()),
     ...(await benchKills()),
     ...(await benchFrozen()),
