@@ -3,7 +3,7 @@ import { parseRanges } from "@sandpiper/core/outbound/addresses";
 import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import { serverConversationHeader } from "@sandpiper/wire";
 import Fastify, { type FastifyReply, LogController } from "fastify";
-import { installForwarding } from "./forwarding/forward-hook.ts";
+import { answerElsewhere, installForwarding } from "./forwarding/forward-hook.ts";
 import { createForwarding } from "./forwarding/forwarding.ts";
 import { documentRoutes, installOpenApi } from "./openapi/openapi.ts";
 import { createPreviews } from "./preview/preview.ts";
@@ -127,7 +127,7 @@ export function buildApp(services: HttpServices): App {
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   const { bodyLimit } = config;
   installBodyParsers(app, { scheduler, bodyLimit, keepsBodies: forwarding !== undefined });
-  const { rejectUnknownPath } = installErrors(app);
+  const { rejectUnknownPath } = installErrors(app, forwarding && answerElsewhere(forwarding));
   const documents = installOpenApi(app);
   const corsOptions = {
     credentials: true,

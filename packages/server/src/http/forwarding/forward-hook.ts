@@ -1,9 +1,45 @@
+import type { IncomingMessage } from "node:http";
+import { PlatformError } from "@sandpiper/core/errors";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { keptBody } from "../server/body-parsers.ts";
+import type { Rescue } from "../server/errors.ts";
 import type { App } from "../server/services.ts";
 import { concernOf } from "./concern.ts";
 import type { Forwarding } from "./forwarding.ts";
 import { isForwarded } from "./received.ts";
+
+/**
+ * Returns whether another node has answered a request. `body` is the body of the request, if this
+ * node has read it.
+ */
+type Forward = (request: FastifyRequest, reply: FastifyReply, body?: Buffer) => Promise<boolean>;
+
+/** The requests whose sandbox this node owned when they came. */
+const handledHere = new WeakSet<IncomingMessage>();
+
+function forwardWith(forwarding: Forwarding): Forward {
+  return async (request, reply, body) => {
+    const { principal, raw, routeOptions } = request;
+    const { concerns } = routeOptions.config;
+    const subject = typeof concerns === "object" ? concerns.subject(request) : undefined;
+    const sandboxId = await forwarding.find(principal, subject);
+    if (sandboxId === undefined) return false;
+    const incoming = { request: raw, response: reply.raw, isForwarded: isForwarded(raw), body };
+    if ((await forwarding.request(sandboxId, incoming)) === "answered") return true;
+    handledHere.add(raw);
+    return false;
+  };
+}
+
+/** Returns whether the next owner has answered a read whose sandbox went to another node. */
+export function answerElsewhere(forwarding: Forwarding): Rescue {
+  const forward = forwardWith(forwarding);
+  return async (error, request, reply) => {
+    const isRead = request.method === "GET" || request.method === "HEAD";
+    if (!isRead || !isMoved(error) || !handledHere.delete(request.raw) || reply.raw.headersSent) return false;
+    return forward(request, reply);
+  };
+}
 
 /**
  * Passes requests on to the nodes that own their sandboxes. Where path, query and key say the
@@ -15,15 +51,7 @@ export function installForwarding(app: App, forwarding: Forwarding): void {
   app.addHook("onRoute", (route) => {
     route.config = { ...route.config, concerns: concernOf(route) };
   });
-  const forward = async (request: FastifyRequest, reply: FastifyReply, body?: Buffer): Promise<boolean> => {
-    const { principal, raw, routeOptions } = request;
-    const { concerns } = routeOptions.config;
-    const subject = typeof concerns === "object" ? concerns.subject(request) : undefined;
-    const sandboxId = await forwarding.find(principal, subject);
-    if (sandboxId === undefined) return false;
-    const incoming = { request: raw, response: reply.raw, isForwarded: isForwarded(raw), body };
-    return (await forwarding.request(sandboxId, incoming)) === "answered";
-  };
+  const forward = forwardWith(forwarding);
   /**
    * Whether a request waits for its body: its route's rule reads the body, and no key names a
    * sandbox.
@@ -45,4 +73,8 @@ export function installForwarding(app: App, forwarding: Forwarding): void {
       done,
     );
   });
+}
+
+function isMoved(error: unknown): boolean {
+  return error instanceof PlatformError && error.code === "SandboxMoved";
 }

@@ -2,7 +2,8 @@ import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { connect } from "node:net";
 import { json, text } from "node:stream/consumers";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { PlatformError } from "@sandpiper/core/errors";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { HttpNodes, send } from "../../../test/support/http-nodes.ts";
 import {
   isFullState,
@@ -284,6 +285,20 @@ test("a request follows a sandbox that moves while it is on its way, and is carr
   ]);
   expect([read.statusCode, written.statusCode]).toEqual([200, 200]);
   expect(nodes.users()).toEqual(["c"]);
+});
+
+test("a read whose sandbox moves while it is handled is answered by the next owner", async () => {
+  const { live } = server.conversations;
+  for (const asked of ["a", "b"]) {
+    nodes.owners.set("sandbox-1", "b");
+    vi.spyOn(live, "noteRead").mockImplementationOnce(() => {
+      nodes.owners.set("sandbox-1", "c");
+      throw new PlatformError("SandboxHasMoved", { retryAfter: 1 });
+    });
+    const answer = await send(at(asked, `/api/conversations/${id}`), { headers: asUser });
+    expect([answer.statusCode, ((await json(answer)) as { id: string }).id]).toEqual([200, id]);
+    expect(nodes.users()).toEqual(["b", "c"]);
+  }
 });
 
 test("a request waits while the owner is gone, and the next owner does the write once", async () => {

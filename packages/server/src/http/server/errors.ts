@@ -38,11 +38,14 @@ interface Failure {
   retryAfter?: number | undefined;
 }
 
+/** Returns whether somebody else has answered a failed request. */
+export type Rescue = (error: unknown, request: FastifyRequest, reply: FastifyReply) => Promise<boolean>;
+
 /**
- * Gives every failure its family's shape. `rejectUnknownPath` is the hook for paths without a
- * route; it runs after authorization.
+ * Gives every failure its family's shape, unless `rescue` answers the request. `rejectUnknownPath`
+ * is the hook for paths without a route; it runs after authorization.
  */
-export function installErrors(app: App): { rejectUnknownPath: onRequestHookHandler } {
+export function installErrors(app: App, rescue?: Rescue): { rejectUnknownPath: onRequestHookHandler } {
   const table = routeTable(app);
   const respondNotFound = (request: FastifyRequest, reply: FastifyReply) => {
     const isAgentView =
@@ -52,7 +55,11 @@ export function installErrors(app: App): { rejectUnknownPath: onRequestHookHandl
     reply.header("allow", allowed.join(", "));
     return sendFailure(request, reply, { status: 405, text: "Method Not Allowed" });
   };
-  app.setErrorHandler((error, request, reply) => sendError(error, request, reply));
+  app.setErrorHandler(async (error, request, reply) => {
+    if (!rescue) return sendError(error, request, reply);
+    const isAnswered = await rescue(error, request, reply).catch(() => false);
+    return isAnswered ? reply.hijack() : sendError(error, request, reply);
+  });
   app.setNotFoundHandler(respondNotFound);
   return {
     // A client without a key must not make the server read a body.
