@@ -37,7 +37,7 @@ export class StartSteps {
     const { store, tasks, sandboxes, preparation, messages, failures } = this.#deps;
     const { task, conversation, work } = start;
     await messages.checkModel(start);
-    await start.requireOwner();
+    const owner = await start.requireOwner();
     // Starting a sandbox blocks this process for some milliseconds, so the first model request goes
     // first.
     const { promise: sandboxMayStart, resolve: startSandbox } = Promise.withResolvers<void>();
@@ -45,15 +45,17 @@ export class StartSteps {
     const createSandbox = start.hasSandbox ? undefined : await sandboxes.prepare(start, request);
     if (!goesFirst || (await messages.waitsForTools(start))) startSandbox();
     try {
-      const stored = await Promise.allSettled([
+      const placed = settle(
         tasks.update(task.id, { status: "WAITING_FOR_SANDBOX", detail: null }),
         createSandbox?.(sandboxMayStart),
-      ]);
-      for (const result of stored) if (result.status === "rejected") throw result.reason;
-      // The sandbox comes first: no node would own a conversation without a sandbox.
-      await store.conversations.create(conversation).catch(async (error) => {
+      );
+      // No node would own a conversation without a sandbox. A server that is alone stores both in
+      // one transaction.
+      if (owner !== undefined) await placed;
+      const stored = store.conversations.create(conversation).catch(async (error) => {
         if (!(await isStoredAlready(store, conversation, error))) throw error;
       });
+      await settle(placed, stored);
       start.leave();
       onStored?.();
       if (goesFirst) await messages.sendFirst(start);
@@ -76,4 +78,9 @@ export class StartSteps {
     if (!preparesFirst && message && (await messages.isEmpty(start))) await messages.sendFirst(start);
     await preparation.run(start);
   }
+}
+
+/** Waits for all promises, and then throws the error of the first one that failed. */
+async function settle(...work: unknown[]): Promise<void> {
+  for (const result of await Promise.allSettled(work)) if (result.status === "rejected") throw result.reason;
 }
