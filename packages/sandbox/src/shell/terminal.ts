@@ -20,6 +20,14 @@ export interface Terminal {
   readonly isBusy: boolean;
   /** The terminal has a shell that a call has used, busy or not. */
   readonly isLive: boolean;
+  /** Time of the end of the last call (monotonic clock, ms). */
+  readonly restsSince: number;
+  /**
+   * Saves the state of a shell that rests, and ends the shell; the next call opens a shell with that
+   * state. Returns false, and leaves the shell, when the shell works, has background jobs, or does
+   * not answer. Throws what `exec` throws.
+   */
+  endResting(): Promise<boolean>;
   /**
    * Saves the shell's directory and exported variables (of a busy shell only the directory) in
    * `stateFile`, for the next terminal after a stop of the sandbox. Takes about a second at most.

@@ -147,6 +147,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
     settings,
     isAwake: (row) => runs.isAwake(row.id) || runs.isWaiting(row),
     epoch: (sandboxId) => custody.requireOwner(sandboxId)?.epoch ?? onlyEpoch,
+    find: (id) => store.conversations.get(id),
     onUnload(id) {
       toolsets.drop(id);
       masks.drop(id);

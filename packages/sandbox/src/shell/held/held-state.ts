@@ -3,7 +3,7 @@ import { TerminalCleaner } from "../terminal/cleaner.ts";
 import { MarkerScanner } from "../terminal/markers.ts";
 import { type HeldCall, readCall } from "./held-call.ts";
 import { runScript } from "./held-shell.ts";
-import { deadScript, historyScript } from "./scripts.ts";
+import { deadScript, historyScript, livingScript } from "./scripts.ts";
 
 /** The last command of a held shell that has ended, and its output. */
 export interface DeadShell {
@@ -34,4 +34,14 @@ export async function readHeldState(
     .push(history.subarray(Math.max(0, start)))
     .map((part) => (Buffer.isBuffer(part) ? cleaner.push(part) : ""));
   return { call, output: texts.join("") + cleaner.flush() };
+}
+
+/**
+ * Returns the names of the state folders in a folder whose held shells live, the one whose last
+ * command began first before the others. Throws what `exec` throws.
+ */
+export async function listHeldShells(sandbox: Sandbox, folder: string): Promise<string[]> {
+  if (!sandbox.shell) return [];
+  const { stdout } = await runScript(sandbox, livingScript, [folder]);
+  return stdout.toString().split("\n").filter(Boolean);
 }

@@ -179,6 +179,17 @@ ${findHolder}
 [ -e exit ] || ! holds || exit 0
 read -r nonce <nonce && echo $nonce`;
 
+/**
+ * Prints the names of the folders of the folder $1 whose held shells live and have begun a command.
+ * The folder whose last command began first comes first.
+ */
+export const livingScript = `
+${findHolder}
+cd -- "$1" || exit
+for call in $("$0" ls -tr -- held_*/call 2>/dev/null); do
+  cd -- "$1/\${call%/call}" && [ ! -e exit ] && holds && echo "\${call%/call}"
+done 2>/dev/null`;
+
 /** Notes that the joined client has read the history, so that the holder bounds the parts again. */
 export const joinedScript = 'cd -- "$1" && "$0" rm -f joining';
 

@@ -46,6 +46,7 @@ export class TerminalSession {
   /** A call of this session or of an earlier one has used the shell. */
   #used = false;
   #closed = false;
+  restsSince = performance.now();
   /** Of the current call. */
   #onOutput: ((text: string) => void) | undefined;
   /** An interrupt ended the shell, and no call has reported it. */
@@ -106,7 +107,20 @@ export class TerminalSession {
     const asked =
       !this.isBusy &&
       (await this.#enqueue(() => this.#runSilently(shell, toSaveCommand(stateFile, this.#workingDir))));
-    if (!asked) await writeFile(this.#sandbox, stateFile, toChangeDirectory(this.#workingDir));
+    if (typeof asked !== "string")
+      await writeFile(this.#sandbox, stateFile, toChangeDirectory(this.#workingDir));
+  }
+
+  endResting(): Promise<boolean> {
+    return this.#enqueue(async () => {
+      const shell = this.#shell;
+      const isWanted = () => this.#calls > 1 || this.#closed;
+      if (!shell || shell.ended || shell.running !== undefined || isWanted()) return false;
+      const jobs = await this.#runSilently(shell, "jobs -p");
+      if (jobs?.trim() !== "" || !(await this.#save(shell)) || isWanted()) return false;
+      await this.#replace(shell);
+      return true;
+    });
   }
 
   async close(): Promise<void> {
@@ -127,18 +141,19 @@ export class TerminalSession {
     this.#calls += 1;
     const result = this.#queue.then(work).finally(() => {
       this.#calls -= 1;
+      this.restsSince = performance.now();
     });
     this.#queue = result.catch(() => {});
     return result;
   }
 
-  /** Runs a command without an observation. False when it did not end in time. */
-  async #runSilently(shell: Shell, command: string): Promise<boolean> {
+  /** Runs a command without an observation. Returns its output if it ends in time. */
+  async #runSilently(shell: Shell, command: string): Promise<string | undefined> {
     await this.#settle();
     shell.start(command);
     const waited = await shell.wait({ timeMs: saveTimeoutMs });
-    await shell.take();
-    return waited === "ended";
+    const { text } = await shell.take();
+    return waited === "ended" ? text : undefined;
   }
 
   async #serve(
@@ -191,15 +206,23 @@ export class TerminalSession {
     // The shell may have begun a later command before the server stored the result of this one.
     if (call?.isRepeated && (await hasBegun(sandbox, held.folder, call.id)))
       throw new CommandInterrupted({ text: "" });
-    if (held.isOutdated && shell.running === undefined) await this.#replace(shell);
+    if (held.isOutdated && shell.running === undefined) {
+      await this.#save(shell);
+      await this.#replace(shell);
+    }
     return false;
   }
 
-  /** Saves the state of an idle shell and ends the shell. The next shell restores the state. */
-  async #replace(shell: Shell): Promise<void> {
+  /** Saves the state of an idle shell. Returns false when the shell does not answer. */
+  async #save(shell: Shell): Promise<boolean> {
     const { stateFile } = this.#options;
     this.#workingDir = shell.status.workingDir || this.#workingDir;
-    if (stateFile) await this.#runSilently(shell, toSaveCommand(stateFile, this.#workingDir));
+    if (!stateFile) return false;
+    return (await this.#runSilently(shell, toSaveCommand(stateFile, this.#workingDir))) !== undefined;
+  }
+
+  /** Ends a shell. The next shell restores the saved state. */
+  async #replace(shell: Shell): Promise<void> {
     await shell.kill();
     this.#shell = undefined;
     this.#inherits = true;

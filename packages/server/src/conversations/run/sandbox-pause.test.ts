@@ -36,6 +36,7 @@ beforeEach(async () => {
     settings: stub({ agent: async () => stub({ gitUserName: "Ann", gitUserEmail: "ann@example.com" }) }),
     isAwake: () => awake,
     epoch: () => 1,
+    find: async () => undefined,
     onUnload: () => {},
   });
   handleSandboxPauses({

@@ -128,6 +128,7 @@ export function createRuns(deps: RunsDeps): RunServices {
         usage.writePending(id).catch(() => {});
         announcements.announceEnd(id);
         toolsets.rest(id);
+        workspaces.rest(id);
         onRest(id);
       },
     },

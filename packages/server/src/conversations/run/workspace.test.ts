@@ -19,7 +19,7 @@ function open(number: number, isAwake = () => false): ConversationWorkspace {
   const id = `00000000-0000-4000-8000-00000000000${number}`;
   return new ConversationWorkspace(
     {
-      ...{ sandboxes: bench.service, isAwake, epoch: () => 1 },
+      ...{ sandboxes: bench.service, isAwake, epoch: () => 1, onTerminal: () => {} },
       identity: async () => ({ name: "Ann", email: "ann@example.com" }),
     },
     stub({ id, sandboxId, config: { workingDir: "/workspace/project" } }),
@@ -54,6 +54,17 @@ test("shells keep their directory and variables across a hibernation and a resta
   const again = open(1);
   expect(await run(again, 'pwd; echo "$MODE"')).toBe("/workspace/project\nsecond\n");
   again.close();
+});
+
+test("commands that wait for the shell at the same time share it, and each runs once", async () => {
+  const workspace = open(1);
+  const outputs = await Promise.all([
+    run(workspace, "SHARED=yes; echo one >>/tmp/ran; echo one"),
+    run(workspace, 'echo two >>/tmp/ran; echo "two $SHARED"'),
+  ]);
+  expect(outputs).toEqual(["one\n", "two yes\n"]);
+  expect(await run(workspace, "cat /tmp/ran")).toBe("one\ntwo\n");
+  workspace.close();
 });
 
 test("a snapshot does not change shells, and a fork's shell starts in the same directory", async () => {

@@ -31,6 +31,8 @@ export interface WorkspaceDeps {
   identity(): Promise<GitIdentity>;
   /** Returns the epoch of this server's ownership of the sandbox. Throws OwnershipLost. */
   epoch(): number;
+  /** Called when the conversation begins to use a shell in the sandbox. */
+  onTerminal(sandbox: Sandbox): void;
 }
 
 /**
@@ -49,6 +51,8 @@ export class ConversationWorkspace {
   #blocked: Promise<void> | undefined;
   #prepared: { incarnation: string; done: Promise<void> } | undefined;
   #terminal: { incarnation: string; terminal: Terminal } | undefined;
+  /** Resolves when the last caller has its terminal. */
+  #opening: Promise<unknown> = Promise.resolve();
   /** The end of the last terminal; the next terminal uses the same folder in the sandbox. */
   #closing: Promise<void> | undefined;
   /**
@@ -97,8 +101,15 @@ export class ConversationWorkspace {
     return { ...sandbox, exec: (command) => sandbox.exec({ ...command, fence }) };
   }
 
+  /** The conversation's terminal. Callers at the same time get the same one. */
   async terminal(): Promise<Terminal> {
     const sandbox = await this.runSandbox();
+    const opened = this.#opening.then(() => this.#openTerminal(sandbox));
+    this.#opening = opened.catch(() => {});
+    return opened;
+  }
+
+  async #openTerminal(sandbox: Sandbox): Promise<Terminal> {
     if (this.#terminal?.incarnation !== sandbox.incarnation) {
       this.closeTerminal();
       await this.#closing;
@@ -110,8 +121,17 @@ export class ConversationWorkspace {
       this.#isShellOutdated = false;
       const terminal = openTerminal(sandbox, { cwd: this.#config.workingDir, stateFile, held });
       this.#terminal = { incarnation: sandbox.incarnation, terminal };
+      this.#deps.onTerminal(sandbox);
     }
     return this.#terminal.terminal;
+  }
+
+  /** Joins or opens the shell. Throws when the sandbox would have to be woken. */
+  async #prepareTerminal(signal: AbortSignal): Promise<Terminal> {
+    await this.sandbox(() => Promise.reject(new Error("the sandbox is paused")));
+    const terminal = await this.terminal();
+    await terminal.prepare(signal);
+    return terminal;
   }
 
   /**
@@ -121,12 +141,26 @@ export class ConversationWorkspace {
   async warmTerminal(tools: () => Promise<readonly Tool[]>, signal: AbortSignal): Promise<void> {
     try {
       if (!(await tools()).some(({ name }) => name === terminalTool.name)) return;
-      await this.sandbox(() => Promise.reject(new Error("the sandbox is paused")));
-      const terminal = await this.terminal();
-      await terminal.prepare(signal);
+      await this.#prepareTerminal(signal);
     } catch {
       // The first command opens the shell again.
     }
+  }
+
+  /** Time since which the shell has no work (monotonic clock, ms); undefined without such a shell. */
+  get shellRestsSince(): number | undefined {
+    const terminal = this.#terminal?.terminal;
+    return terminal?.isLive && !terminal.isBusy ? terminal.restsSince : undefined;
+  }
+
+  /**
+   * Saves the state of a resting shell and ends the shell, also one that an earlier server has left.
+   * Returns false when the shell works, has background jobs, or does not answer.
+   */
+  async endRestingShell(): Promise<boolean> {
+    const terminal =
+      this.#terminal?.terminal ?? (await this.#prepareTerminal(AbortSignal.timeout(prepareTimeout)));
+    return terminal.endResting();
   }
 
   async browser(): Promise<Browser> {

@@ -23,6 +23,7 @@ beforeEach(async () => {
     settings: stub({ agent: async () => stub({ gitUserName: "Ann", gitUserEmail: "ann@example.com" }) }),
     isAwake: () => awake,
     epoch: () => 1,
+    find: async () => undefined,
     onUnload: (one) => void unloaded.push(one),
   });
 });

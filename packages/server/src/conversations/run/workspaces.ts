@@ -2,6 +2,7 @@ import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Settings } from "../../users/api.ts";
 import { getGitIdentity } from "../project/clone.ts";
+import { RestingShells } from "./resting-shells.ts";
 import { ConversationWorkspace } from "./workspace.ts";
 
 /** Rest after which a workspace is unloaded, ms. */
@@ -16,11 +17,13 @@ export interface WorkspacesDeps {
   isAwake(row: Pick<ConversationRow, "id" | "userId">): boolean;
   /** Returns the epoch of this server's ownership of a sandbox. Throws OwnershipLost. */
   epoch(sandboxId: string): number;
+  /** Reads a conversation; undefined when it was removed. */
+  find(conversationId: string): Promise<Row | undefined>;
   /** Drops other in-memory state of a conversation that is unloaded or removed. */
   onUnload(conversationId: string): void;
 }
 
-type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
+export type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
 
 /**
  * The workspaces of conversations that worked recently. A resting one without a shell is unloaded,
@@ -35,6 +38,13 @@ export class Workspaces {
     { row: Row; workspace: ConversationWorkspace; restsSince: number | undefined }
   >();
   readonly #timer: NodeJS.Timeout;
+  readonly #restingShells = new RestingShells({
+    inSandbox: (sandboxId) => this.inSandbox(sandboxId),
+    load: async (conversationId) => {
+      const row = await this.#deps.find(conversationId);
+      return row && { workspace: this.getOrCreate(row), isAwake: this.#deps.isAwake(row) };
+    },
+  });
 
   constructor(deps: WorkspacesDeps) {
     this.#deps = deps;
@@ -50,7 +60,10 @@ export class Workspaces {
     const awake = () => isAwake({ id, userId });
     const identity = async () => getGitIdentity(await settings.agent(userId));
     const workspace = new ConversationWorkspace(
-      { sandboxes, isAwake: awake, identity, epoch: () => epoch(row.sandboxId) },
+      {
+        ...{ sandboxes, isAwake: awake, identity, epoch: () => epoch(row.sandboxId) },
+        onTerminal: (sandbox) => this.#restingShells.use(sandbox),
+      },
       row,
     );
     this.#loaded.set(id, { row, workspace, restsSince: undefined });
@@ -62,10 +75,16 @@ export class Workspaces {
   }
 
   /** The loaded workspaces in a sandbox. */
-  inSandbox(sandboxId: string): { workspace: ConversationWorkspace; isAwake: boolean }[] {
+  inSandbox(sandboxId: string): { id: string; workspace: ConversationWorkspace; isAwake: boolean }[] {
     return [...this.#loaded.values()]
       .filter(({ row }) => row.sandboxId === sandboxId)
-      .map(({ row, workspace }) => ({ workspace, isAwake: this.#deps.isAwake(row) }));
+      .map(({ row, workspace }) => ({ id: row.id, workspace, isAwake: this.#deps.isAwake(row) }));
+  }
+
+  /** Called when the run of a conversation has ended. */
+  rest(conversationId: string): void {
+    const sandboxId = this.#loaded.get(conversationId)?.row.sandboxId;
+    if (sandboxId !== undefined) this.#restingShells.bound(sandboxId);
   }
 
   /** The conversations with a loaded workspace in sandboxes. */
@@ -101,8 +120,10 @@ export class Workspaces {
   }
 
   #unload(id: string): void {
+    const sandboxId = this.#loaded.get(id)?.row.sandboxId;
     this.get(id)?.close();
     this.#loaded.delete(id);
     this.#deps.onUnload(id);
+    if (sandboxId !== undefined) this.#restingShells.forgetUnused(sandboxId);
   }
 }
