@@ -52,6 +52,8 @@ export const sandboxesErrors = {
     FileShrank: "The file became shorter while it was read; try again.",
     FolderNotReplaced: "The files in {folder} could not be replaced and are unchanged: {reason}.",
     ServerStopping: "The server is stopping; try again when it is back.",
+    ProcessLimitReached:
+      "The command could not start, because the sandbox's limit of {pids} processes is reached: end programs and background jobs that are no longer needed.",
     NoShell: "No shell could be started in the sandbox; it needs a working /bin/sh.",
   },
   SandboxNotRunning: {

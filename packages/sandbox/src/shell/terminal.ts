@@ -23,9 +23,9 @@ export interface Terminal {
   /** Time of the end of the last call (monotonic clock, ms). */
   readonly restsSince: number;
   /**
-   * Saves the state of a shell that rests, and ends the shell; the next call opens a shell with that
-   * state. Returns false, and leaves the shell, when the shell works, has background jobs, or does
-   * not answer. Throws what `exec` throws.
+   * Saves the state of a shell that rests, and ends the shell; the next call opens a shell with
+   * that state. Returns false, and leaves the shell, when the shell works, has background jobs, or
+   * does not answer. Throws what `exec` throws.
    */
   endResting(): Promise<boolean>;
   /**

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { TerminalObservation } from "@sandpiper/wire";
 import { contentText } from "@sandpiper/wire";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { killProcess, startTerminalProcess } from "../../../test/support/terminal-process.ts";
 import { testSandbox } from "../../../test/support/terminal-sandbox.ts";
 import type { OciDriver } from "../../drivers/oci/oci-driver.ts";
@@ -298,19 +298,39 @@ test("a command that runs while the sandbox's disk is full runs once", async () 
   }
 });
 
-test("a sandbox with many processes gets shells that end with the server", async () => {
-  const crowd = await sandbox.exec({
-    argv: ["/bin/sh", "-c", "for i in $(seq 260); do sleep 60 & done; echo ready; wait"],
-    cwd: "/",
-  });
-  await once(crowd.stdout, "data");
+test("a held shell has seven processes", async () => {
   const terminal = openTerminal(sandbox, { held });
   terminals.push(terminal);
-  const command = `ls -d ${held.folder}`;
-  const action = { kind: "TerminalAction", command, is_input: false, reset: false } as const;
-  expect(text(await terminal.run(action, new AbortController().signal))).toMatch(/No such file/);
-  await inSandbox("pkill sleep");
+  const action = { kind: "TerminalAction", command: "cd /; pwd", is_input: false, reset: false } as const;
+  expect(text(await terminal.run(action, new AbortController().signal))).toMatch(/^\/\n/);
+  const own = `for process in /proc/[0-9]*; do [ $process/cwd -ef ${held.folder} ] && echo $process; done 2>/dev/null`;
+  // The shell is the seventh process.
+  expect((await inSandbox(own)).trim().split("\n").length).toBe(6);
+});
+
+test("a command that cannot start names the sandbox's limit of processes", { timeout: 90_000 }, async () => {
+  const { signal } = new AbortController();
+  const action = (command: string) =>
+    ({ kind: "TerminalAction", command, is_input: false, reset: false }) as const;
+  const before = openTerminal(sandbox, { held });
+  terminals.push(before);
+  await before.run(action("true"), signal);
+  // The shell ends when it cannot start another process.
+  const crowd = await sandbox.exec({
+    argv: [...sandbox.shell!, "-c", "while :; do /bin/sleep 600 >/dev/null 2>&1 & done"],
+    cwd: "/",
+  });
   await crowd.exit;
+  const limit = /limit of 512 processes is reached/;
+  const late = openTerminal(sandbox, { held: { ...held, folder: `${held.folder}_late` } });
+  await expect(late.run(action("echo works"), signal)).rejects.toThrow(limit);
+  expect(text(await before.run(action("/bin/echo works"), signal))).toMatch(limit);
+  await before.run(action("kill $(</proc/1/task/1/children)"), signal);
+  await vi.waitFor(
+    async () => expect(text(await late.run(action("echo works"), signal))).toMatch(/^works\n/),
+    { timeout: 20_000 },
+  );
+  await late.close();
 });
 
 describe("the fence", () => {

@@ -4,6 +4,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { ExitStatus, SandboxProcess } from "../../driver.ts";
 import type { Sandbox } from "../../sandbox.ts";
 import { runToEnd } from "../run.ts";
+import { checkProcessLimit } from "../terminal/process-limit.ts";
 import { HeaderReader } from "./header-reader.ts";
 import { endScript, exitScript, forgetScript, historyScript, joinedScript, openScript } from "./scripts.ts";
 
@@ -40,14 +41,11 @@ const maxHistoryBytes = 128 * 2 ** 20;
 /** Amount of output after which a client removes the parts that it has read, bytes. */
 const forgetAfterBytes = 20 * 2 ** 20;
 
-/** Share of a sandbox's process limit above which it gets no new held shell, which needs seven. */
-const maxProcessShare = 1 / 2;
-
 const killedStatus: ExitStatus = { code: null, signal: "SIGKILL" };
 
 /**
  * Joins the held shell of a folder, or opens a new one. Returns undefined where the sandbox or its
- * driver cannot hold terminals. Throws CommandFenced, and what `exec` throws.
+ * driver cannot hold terminals. Throws CommandFenced, ProcessLimitReached, and what `exec` throws.
  */
 export async function openHeldShell(
   sandbox: Sandbox,
@@ -58,15 +56,16 @@ export async function openHeldShell(
   const nonce = randomBytes(12).toString("hex");
   const barrier = `barrier-${randomBytes(12).toString("hex")}`;
   const { folder, epoch, argv, env, size } = options;
-  const room = Math.floor(sandbox.spec.limits.pids * maxProcessShare);
-  const words = [folder, String(epoch), nonce, barrier, String(room)];
+  const words = [folder, String(epoch), nonce, barrier];
   const script = [busybox, ...applet, "-c", openScript, busybox, ...words];
   const client = await sandbox.exec({ argv: [...script, ...argv], cwd: "/", env, isSession: true });
   client.stdin.on("error", () => {});
   client.stderr.resume();
   const header = new HeaderReader(client.stdout, answerTimeoutMs);
   try {
-    const [answer, known] = (await header.readLine()).split(" ");
+    const line = await header.readLine();
+    const [answer, known] = line.split(" ");
+    if (line === "") await checkProcessLimit(sandbox);
     if (answer === "f") throw new PlatformError("CommandFenced", { epoch });
     if (answer === "n" && client.unlockTerminal) {
       const path = await client.unlockTerminal(9, size);

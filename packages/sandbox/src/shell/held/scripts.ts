@@ -1,7 +1,5 @@
 /** Scripts of a held shell, for a busybox whose path is `$0`. held-commands.md explains them. */
 
-/** Number of clients that can join a held shell after its first client. */
-const maxJoins = 200;
 /** Size of one read of the terminal, bytes. */
 const readBytes = 4_096;
 /** Number of reads after which the holder looks at the size of the part. */
@@ -33,17 +31,29 @@ holds() {
 `;
 
 /**
- * Reads the terminal, and writes the output to the client and then to a part. The name of a part
- * contains the offset of its first byte.
+ * Passes output and input until the shell has ended. The output goes to the client and then to a
+ * part. The name of a part contains the offset of its first byte. The input comes from the first
+ * client (descriptor 5), and from the pipe `in` once the process that reads this client has ended.
  */
 const pump = `
 # tee writes to the client first. Without a client that write fails, and tee must go on to the part.
 trap "" PIPE
-part=0 before=-1
+# Because of the trap, waiting ends when any process of the pump ends.
+trap : CHLD
+"$b" cat <&5 >&9 8>&- &
+input=$!
+: >client.$input
+exec 5<&-
+part=0 name=part.000000000000 before=-1
 while :; do
   over=; [ -e exit ] && over=1
-  name=part.$(printf %012d $part)
-  "$b" dd bs=${readBytes} count=${readsPerLook} <&9 2>/dev/null | "$b" tee -a $name >&8 2>/dev/null
+  "$b" dd bs=${readBytes} count=${readsPerLook} <&9 2>/dev/null | "$b" tee -a $name >&8 2>/dev/null &
+  output=$!
+  while kill -0 $output; do
+    # Opening the pipe waits for the next client.
+    kill -0 $input || { "$b" cat in >&9 8>&- & input=$!; }
+    wait $output
+  done
   size=$("$b" stat -c %s $name 2>/dev/null) || size=0
   if [ $size = $before ]; then
     [ -z "$over" ] || break
@@ -52,9 +62,11 @@ while :; do
   before=$size
   [ $size -ge ${partBytes} ] || continue
   part=$((part + size)) before=-1
+  name=part.$(printf %012d $part)
   set -- part.*
   while [ $# -ge ${maxParts} ] && [ ! -e joining ]; do "$b" usleep 100000; set -- part.*; done
-done`;
+done
+kill $input`;
 
 /**
  * Ends the other clients. A client first writes its own files, and then looks for the files of the
@@ -87,18 +99,18 @@ const join = `
 
 /**
  * Opens a new held shell, or joins the existing one. $1: state folder, $2: epoch, $3: nonce for a
- * new shell, $4: barrier, $5: number of processes above which the sandbox gets no new held shell,
- * the other arguments: argv of a new shell. The client types its stdin into the terminal. Its
- * stdout is one line and then the output of the terminal. The line `f` says that the sandbox has
- * seen a higher epoch. The line `x` says that the sandbox cannot hold a terminal. The line
+ * new shell, $4: barrier, the other arguments: argv of a new shell. The client types its stdin into
+ * the terminal. Its stdout is one line and then the output of the terminal. The line `f` says that
+ * the sandbox has seen a higher epoch. The line `x` says that the sandbox cannot hold a terminal.
+ * The line
  * `o NONCE` says that the client joins an existing shell, and the output from the barrier on
  * follows. The line `n` says that the client opens a new shell, becomes its holder, and waits for a
  * line on stdin: the caller unlocks the terminal of descriptor 9 and writes its path, or writes `!`
  * and a command of plain words that unlocks the terminal and prints its path.
  */
 export const openScript = `
-b=$0 folder=$1 epoch=$2 nonce=$3 barrier=$4 room=$5
-shift 5
+b=$0 folder=$1 epoch=$2 nonce=$3 barrier=$4
+shift 4
 umask 077
 [ -d "$folder" ] || "$b" mkdir -p "$folder"
 cd -- "$folder" || { echo x; exit 1; }
@@ -107,9 +119,7 @@ ${takeOver}
 if [ ! -e exit ] && [ $holder != 0 ]; then
   ${join}
 fi
-isFull() { set -- /proc/[0-9]*; [ $# -gt $room ]; }
-! isFull || { echo x; exit 1; }
-[ ! -e in ] || "$b" rm -f in out part.* exit holder call begun left joining
+[ ! -e in ] || "$b" rm -f in out part.* exit holder pump call begun left joining
 "$b" mkfifo in out && exec 9<>/dev/ptmx || { echo x; exit 1; }
 echo n
 read -r tty && [ -n "$tty" ] || exit 1
@@ -117,19 +127,13 @@ case $tty in !*) tty=$(\${tty#!}) && [ -c "$tty" ] || exit 1 ;; esac
 # Descriptor 8 is open for writing only, so without a client the output goes to the parts only.
 exec 3<>out 4<out 8>out 3>&- 5<&0
 "$b" cat <&4 8>&- 9>&- & : >client.$!
-# The subshell passes on the input of this client, and then that of each client that joins. Opening
-# the pipe waits for the next client.
-(
-  "$b" cat <&5 4<&- 8>&- & : >client.$!
-  wait $! 2>/dev/null
-  exec "$b" cat ${Array(maxJoins).fill("in").join(" ")} 5<&-
-) >&9 4<&- 8>&- &
-input=$!
-exec 4<&- 5<&- </dev/null >/dev/null 2>&1
+exec 4<&- </dev/null >/dev/null 2>&1
 echo $nonce >nonce
 echo "$tty" >tty
 ( ${pump} ) &
 pump=$!
+exec 5<&-
+echo $pump >pump
 born $$
 echo $$ $born >holder
 # A subshell opens the terminal, because the terminal would otherwise become that of this session.
@@ -137,7 +141,6 @@ echo $$ $born >holder
 ( exec 8>&- 9>&- <>"$tty" >&0 2>&0; umask 022; exec "$b" setsid -c "$@" )
 echo $? >exit
 exec 8>&- 9>&-
-kill $input
 wait $pump`;
 
 /** Prints all parts of the folder $1, the oldest first. */
@@ -197,15 +200,19 @@ export const joinedScript = 'cd -- "$1" && "$0" rm -f joining';
 export const endScript = `
 cd -- "$1" || exit
 ${findHolder}
-if holds; then
-  # Only one child of the holder leads a process group: the shell.
-  read -r children </proc/$holder/task/$holder/children
-  for child in $children; do kill -9 -$child $child; done 2>/dev/null
-  kill -9 $holder
-fi
-# A program in the background keeps the terminal open, so the processes that read it must be killed.
-for process in /proc/[0-9]*; do
-  pid=\${process#/proc/}
-  [ $pid = $$ ] || ! ${isOurs("$pid")} || kill -9 $pid
-done 2>/dev/null
+# Kills a process of the held shell with its children.
+end() {
+  [ $1 != 0 ] && [ $1 != $$ ] && ${isOurs("$1")} || return
+  read -r children </proc/$1/task/$1/children
+  kill -9 $1
+  # Only the shell leads a process group.
+  for child in $children; do kill -9 -$child $child; done
+}
+{
+  holds
+  # A program in the background keeps the terminal open, so the processes that read it must be killed.
+  [ ! -e pump ] || { read -r pump <pump; end $pump; }
+  for client in client.*; do [ ! -e $client ] || end \${client#client.}; done
+  end $holder
+} 2>/dev/null
 cd / && "$0" rm -rf "$1"`;

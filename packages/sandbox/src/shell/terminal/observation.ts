@@ -2,6 +2,7 @@ import type { TerminalAction, TerminalObservation } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import type { Captured } from "./capture.ts";
 import { toControlKeyName } from "./keys.ts";
+import { tellsProcessLimit } from "./process-limit.ts";
 
 /** The result of a terminal call. */
 export interface TerminalOutcome {
@@ -19,6 +20,8 @@ export interface ShellFacts {
   hostname: string;
   workingDir: string;
   python: string | undefined;
+  /** Limit of the sandbox. */
+  maxProcesses: number;
 }
 
 /**
@@ -29,7 +32,9 @@ export function toTerminalObservation(
   outcome: TerminalOutcome,
   facts: ShellFacts,
 ): TerminalObservation {
-  const { output, exitCode, note, prefix = "", isError = false } = outcome;
+  const { output, exitCode, prefix = "", isError = false } = outcome;
+  const limit = tellsProcessLimit(output.text) ? notes.processes(facts.maxProcesses) : "";
+  const note = [outcome.note, limit].filter(Boolean).join(" ");
   const reset = action.reset ? ["[RESET]", action.command].filter(Boolean).join(" ") : undefined;
   return {
     kind: "TerminalObservation",
@@ -50,6 +55,11 @@ export function toTerminalObservation(
     },
     ...(output.savedIn ? { full_output_save_dir: output.savedIn } : {}),
   };
+}
+
+/** The outcome of a call that runs nothing. */
+export function toRefusal(reason: string): TerminalOutcome {
+  return { output: { text: reason }, exitCode: -1, note: "", isError: true };
 }
 
 const options =
@@ -86,6 +96,8 @@ export const notes = {
   continued: (running: string) => `[Output of the earlier command ${brief(running)} follows.]\n`,
   before: (earlier: string, output: string, note: string) =>
     `[The earlier command ${brief(earlier)} has ended meanwhile; its last output follows.]\n${output}${/(^|\n)$/.test(output) ? "" : "\n"}[${note}]\n`,
+  processes: (limit: number) =>
+    `The sandbox's limit of ${limit} processes is reached: end programs and background jobs that are no longer needed.`,
   notSent: "It had ended before your input came, which was not sent.",
   background: "[Output of background work since the last command comes first.]\n",
 };

@@ -1,17 +1,18 @@
-import { randomBytes } from "node:crypto";
 import type { TerminalAction, TerminalObservation } from "@sandpiper/wire";
 import { writeFile } from "../../files/files.ts";
 import type { Sandbox } from "../../sandbox.ts";
 import { hasBegun, noteLeft } from "../held/held-call.ts";
 import { endHeldShell } from "../held/held-shell.ts";
+import { maxTypedBytes, writeLongCommand } from "./command-file.ts";
 import { CommandInterrupted } from "./command-interrupted.ts";
+import { hasNoJobs, saveShell } from "./idle-shell.ts";
 import { interruptCommand } from "./interrupt-command.ts";
 import { checkRepeatable, joinShell } from "./join-shell.ts";
 import { toInputCharacters, toKeyCharacters } from "./keys.ts";
-import { notes, type TerminalOutcome, toTerminalObservation } from "./observation.ts";
+import { notes, type TerminalOutcome, toRefusal, toTerminalObservation } from "./observation.ts";
 import { findRefusal } from "./refusal.ts";
 import { type HeldOptions, Shell, type WaitResult } from "./shell.ts";
-import { toChangeDirectory, toSaveCommand } from "./shell-state.ts";
+import { toChangeDirectory } from "./shell-state.ts";
 import type { TerminalCall } from "./terminal-call.ts";
 
 export interface TerminalSessionOptions {
@@ -25,10 +26,10 @@ export interface TerminalSessionOptions {
   held?: HeldOptions | undefined;
 }
 
-/** Limit of typed input, bytes: the length of a terminal's line. */
-const maxTypedBytes = 4_000;
 /** Limit for an idle shell to save its state, ms. */
-const saveTimeoutMs = 600;
+const saveTimeoutMs = 5_000;
+/** The same while a stop of the sandbox or a command waits for the shell, ms. */
+const hastyTimeoutMs = 600;
 /** A shell that does not begin a command in this time is lost, s. */
 const beginTimeoutSeconds = 10;
 
@@ -104,11 +105,8 @@ export class TerminalSession {
     const { stateFile } = this.#options;
     const shell = this.#shell;
     if (stateFile === undefined || !shell || shell.ended) return;
-    const asked =
-      !this.isBusy &&
-      (await this.#enqueue(() => this.#runSilently(shell, toSaveCommand(stateFile, this.#workingDir))));
-    if (typeof asked !== "string")
-      await writeFile(this.#sandbox, stateFile, toChangeDirectory(this.#workingDir));
+    const isSaved = !this.isBusy && (await this.#enqueue(() => this.#save(shell, hastyTimeoutMs)));
+    if (!isSaved) await writeFile(this.#sandbox, stateFile, toChangeDirectory(this.#workingDir));
   }
 
   endResting(): Promise<boolean> {
@@ -116,8 +114,8 @@ export class TerminalSession {
       const shell = this.#shell;
       const isWanted = () => this.#calls > 1 || this.#closed;
       if (!shell || shell.ended || shell.running !== undefined || isWanted()) return false;
-      const jobs = await this.#runSilently(shell, "jobs -p");
-      if (jobs?.trim() !== "" || !(await this.#save(shell)) || isWanted()) return false;
+      await this.#settle();
+      if (!(await hasNoJobs(shell)) || !(await this.#save(shell, saveTimeoutMs)) || isWanted()) return false;
       await this.#replace(shell);
       return true;
     });
@@ -145,15 +143,6 @@ export class TerminalSession {
     });
     this.#queue = result.catch(() => {});
     return result;
-  }
-
-  /** Runs a command without an observation. Returns its output if it ends in time. */
-  async #runSilently(shell: Shell, command: string): Promise<string | undefined> {
-    await this.#settle();
-    shell.start(command);
-    const waited = await shell.wait({ timeMs: saveTimeoutMs });
-    const { text } = await shell.take();
-    return waited === "ended" ? text : undefined;
   }
 
   async #serve(
@@ -207,18 +196,18 @@ export class TerminalSession {
     if (call?.isRepeated && (await hasBegun(sandbox, held.folder, call.id)))
       throw new CommandInterrupted({ text: "" });
     if (held.isOutdated && shell.running === undefined) {
-      await this.#save(shell);
+      await this.#save(shell, hastyTimeoutMs);
       await this.#replace(shell);
     }
     return false;
   }
 
-  /** Saves the state of an idle shell. Returns false when the shell does not answer. */
-  async #save(shell: Shell): Promise<boolean> {
-    const { stateFile } = this.#options;
+  /** Saves the state of an idle shell. Returns false when the shell does not answer in time. */
+  async #save(shell: Shell, timeMs: number): Promise<boolean> {
+    await this.#settle();
     this.#workingDir = shell.status.workingDir || this.#workingDir;
-    if (!stateFile) return false;
-    return (await this.#runSilently(shell, toSaveCommand(stateFile, this.#workingDir))) !== undefined;
+    const { stateFile: file } = this.#options;
+    return file !== undefined && saveShell(shell, { file, workingDir: this.#workingDir, timeMs });
   }
 
   /** Ends a shell. The next shell restores the saved state. */
@@ -284,10 +273,7 @@ export class TerminalSession {
     if (!this.#shell || renewed) this.#shell = await this.#open(signal);
     this.#lost = false;
     const shell = this.#shell;
-    const file =
-      Buffer.byteLength(action.command) > maxTypedBytes
-        ? await this.#commandFile(action.command, signal)
-        : undefined;
+    const file = await writeLongCommand(this.#sandbox, this.#options.outputDir, action.command, signal);
     const background = shell.start(action.command, file, callId);
     const untold = this.#unreported;
     this.#unreported = undefined;
@@ -382,13 +368,6 @@ export class TerminalSession {
     this.#lost = true;
   }
 
-  /** Writes a command that is too long for typing to a file. */
-  async #commandFile(command: string, signal: AbortSignal): Promise<string> {
-    const path = `${this.#options.outputDir}/command_${randomBytes(4).toString("hex")}.sh`;
-    await writeFile(this.#sandbox, path, command, { signal });
-    return path;
-  }
-
   async #open(signal: AbortSignal): Promise<Shell> {
     const { env, outputDir, cwd, held } = this.#options;
     const stateFile = this.#inherits ? this.#options.stateFile : undefined;
@@ -411,10 +390,7 @@ export class TerminalSession {
       hostname: id,
       workingDir: this.#workingDir,
       python: status?.python,
+      maxProcesses: spec.limits.pids,
     });
   }
-}
-
-function toRefusal(reason: string): TerminalOutcome {
-  return { output: { text: reason }, exitCode: -1, note: "", isError: true };
 }

@@ -8,6 +8,7 @@ import { Capture, type Captured } from "./capture.ts";
 import { TerminalCleaner } from "./cleaner.ts";
 import { type Marker, MarkerScanner, type ShellStatus, toCommandLine } from "./markers.ts";
 import { openOverflowFile } from "./overflow-file.ts";
+import { checkProcessLimit } from "./process-limit.ts";
 import { quoteTyped, quoteWord } from "./quote.ts";
 import { toRestoreCommand } from "./shell-state.ts";
 
@@ -136,8 +137,8 @@ export class Shell {
 
   /**
    * Opens or joins the held shell of the options. Where the sandbox cannot hold a terminal, opens a
-   * shell that ends with the server. Throws SandboxFailed when the sandbox has no working shell,
-   * CommandFenced, or the signal's reason.
+   * shell that ends with the server. Throws SandboxFailed when the sandbox has no working shell or
+   * no room for its processes, CommandFenced, or the signal's reason.
    */
   static async open(sandbox: Sandbox, options: ShellOptions, signal: AbortSignal): Promise<Shell> {
     let held = options.held;
@@ -160,6 +161,7 @@ export class Shell {
       signal.throwIfAborted();
       if (waited === "died") break;
     }
+    await checkProcessLimit(sandbox);
     throw new PlatformError("NoShell");
   }
 

@@ -56,14 +56,18 @@ async function run(number: number, command: string): Promise<string> {
   return contentText(content);
 }
 
+async function inSandbox(script: string, ...words: string[]): Promise<string> {
+  const sandbox = await bench.service.running(sandboxId);
+  const argv = ["sh", "-c", script, "sh", ...words];
+  return (await runToEnd(sandbox, { argv, cwd: "/" })).stdout.toString();
+}
+
 /** The conversations whose held shells live. */
 async function living(): Promise<number[]> {
-  const sandbox = await bench.service.running(sandboxId);
   const numbers = Array.from({ length: 9 }, (_, index) => index + 1);
   const folders = numbers.map((number) => getHeldFolder(toId(number)));
   const script = 'for folder; do [ -e "$folder/holder" ] && echo 1 || echo 0; done';
-  const { stdout } = await runToEnd(sandbox, { argv: ["sh", "-c", script, "sh", ...folders], cwd: "/" });
-  const states = stdout.toString().trim().split("\n");
+  const states = (await inSandbox(script, ...folders)).trim().split("\n");
   return numbers.filter((_, index) => states[index] === "1");
 }
 
@@ -96,6 +100,7 @@ test("a shell with background jobs stays, and so does the shell of a run", async
 
 test("the shells that an earlier server has left count, and the oldest ends first", async () => {
   await run(1, "cd /tmp && export KEPT=yes");
+  await inSandbox(`touch -d 2020-01-01 ${getHeldFolder(toId(1))}/call`);
   await run(2, "sleep 600 &");
   await run(3, "true");
   workspaces.close();

@@ -147,15 +147,15 @@ export class ConversationWorkspace {
     }
   }
 
-  /** Time since which the shell has no work (monotonic clock, ms); undefined without such a shell. */
+  /** Time since which the shell rests (monotonic clock, ms); undefined for a shell with work. */
   get shellRestsSince(): number | undefined {
     const terminal = this.#terminal?.terminal;
     return terminal?.isLive && !terminal.isBusy ? terminal.restsSince : undefined;
   }
 
   /**
-   * Saves the state of a resting shell and ends the shell, also one that an earlier server has left.
-   * Returns false when the shell works, has background jobs, or does not answer.
+   * Saves the state of a resting shell and ends the shell, also one that an earlier server has
+   * left. Returns false when the shell works, has background jobs, or does not answer.
    */
   async endRestingShell(): Promise<boolean> {
     const terminal =
