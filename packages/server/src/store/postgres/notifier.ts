@@ -15,6 +15,8 @@ export class Notifier {
   readonly #documents = new Map<string, [kind: DocumentKind, userId: string]>();
   readonly #slots = new Map<string, [kind: SlotKind, userId: string]>();
   #isDue = false;
+  /** Settles with the next notification. */
+  #next = Promise.withResolvers<void>();
   #sending: Promise<void> | undefined;
 
   readonly #hasPeers: () => boolean;
@@ -28,20 +30,20 @@ export class Notifier {
     this.#hasPeers = hasPeers;
   }
 
-  /** Notes that this server has stored something. */
-  wrote(): void {
-    if (this.#hasPeers()) this.#tell();
-  }
-
   appended(conversationId: string, seq: number): void {
     if (!this.#hasPeers()) return;
     this.#logs.set(conversationId, seq);
     this.#tell();
   }
 
-  changed(kind: DocumentKind, userId: string): void {
+  /**
+   * Resolves when the database has taken the notice of a changed document, so that other servers
+   * have dropped what they cached before a client learns of the change. Never rejects.
+   */
+  changed(kind: DocumentKind, userId: string): Promise<void> {
     this.#documents.set(`${kind} ${userId}`, [kind, userId]);
     this.#tell();
+    return this.#next.promise;
   }
 
   freed(kind: SlotKind, userId: string): void {
@@ -63,6 +65,8 @@ export class Notifier {
     await Promise.resolve();
     while (this.#isDue) {
       this.#isDue = false;
+      const sent = this.#next;
+      this.#next = Promise.withResolvers();
       const texts = encodeNotices({
         from: this.#from,
         logs: [...this.#logs],
@@ -73,10 +77,11 @@ export class Notifier {
       this.#documents.clear();
       this.#slots.clear();
       const sql = "SELECT pg_notify($1, text) FROM unnest($2::text[]) AS text";
-      // Nobody waits for a notification, and correctness does not depend on it.
+      // Correctness does not depend on a notification.
       await this.#database
         .use((connection) => connection.query(toQuery(sql, [channel, texts], true)))
         .catch(() => {});
+      sent.resolve();
     }
     this.#sending = undefined;
   }

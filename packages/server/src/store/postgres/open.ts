@@ -62,7 +62,6 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   let changes = 0;
   const onWrite = () => {
     changes++;
-    notifier.wrote();
   };
   const writer = new PostgresWriter(database, quotas, onWrite);
   const maxAge = () => (listener.isTrusted ? trustedAgeMs : 0);
@@ -115,8 +114,8 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     slots,
     settings: announced(stores.settings, (userId) => notifier.changed("settings", userId)),
     userSecrets: announced(stores.userSecrets, (userId) => notifier.changed("user_secrets", userId)),
-    // Other servers may have written anything while their notices do not arrive.
-    version: () => (listener.isTrusted ? changes : ++changes),
+    // Other servers may have written anything.
+    version: () => (listener.isTrusted && !listener.hasPeers ? changes : ++changes),
     async close() {
       clearInterval(poll);
       await queue.close();
@@ -142,13 +141,13 @@ async function prepareDatabase(url: string, vault: Vault): Promise<string> {
   }
 }
 
-/** Wraps a document store so that it tells the other servers of each change. */
-function announced(store: Store["settings"], tell: (userId: string) => void): Store["settings"] {
+/** Wraps a document store so that a change ends when the other servers have been told of it. */
+function announced(store: Store["settings"], tell: (userId: string) => Promise<void>): Store["settings"] {
   return {
     get: (userId) => store.get(userId),
     async change(userId, change) {
       await store.change(userId, change);
-      tell(userId);
+      await tell(userId);
     },
   };
 }
