@@ -225,7 +225,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
   const messages = new Messages({ access, goals, commands: runCommands, announcements, delivery });
   const pending = new PendingMessages({ store, commands, sandboxes, logger });
   const details = new ConversationDetails({ store, callbacks, announcements });
-  const switches = new ModelSwitches({ store, settings, agents, announcements });
+  const switches = new ModelSwitches({ store, settings, announcements });
   const secretAdditions = new SecretAdditions({
     secrets: clientSecrets,
     runner,

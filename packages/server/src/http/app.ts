@@ -87,7 +87,9 @@ const closeTimeoutMs = 5_000;
 export function buildApp(services: HttpServices): App {
   const { config, scheduler } = services;
   const authenticator = createAuthenticator(services);
-  const limit = new RequestLimit(config.maxRequests);
+  const limit = new RequestLimit(config.maxRequests, {
+    countNodes: () => services.forwarding?.ownership.nodeCount ?? 1,
+  });
   const followers = new KeyedSemaphore([maxFollowers]);
   const connections = new ConnectionGuard({
     limits: connectionLimits(readDescriptorLimit()),

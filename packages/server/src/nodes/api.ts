@@ -19,6 +19,8 @@ export interface Ownership {
    * it.
    */
   ownerOf(sandboxId: string): RunOwner | undefined;
+  /** Number of living nodes, this one included, as of the last look. */
+  readonly nodeCount: number;
   /** Notes that this node is the first owner of a sandbox, which it creates. */
   noteCreated(sandboxId: string): void;
   /** Notes that a sandbox was removed. */

@@ -62,6 +62,7 @@ export class ClusterOwnership implements Ownership {
   readonly #closing = new AbortController();
   #duties: OwnerDuties | undefined;
   #sweeping: Promise<void> = Promise.resolve();
+  #nodeCount = 1;
   /**
    * True after the answer to a claim was lost: the database may name this node as the owner of
    * sandboxes that the node does not know as its own.
@@ -81,6 +82,10 @@ export class ClusterOwnership implements Ownership {
   /** Incarnation of this node; it changes when the node joins again after a lost lease. */
   get incarnation(): string {
     return this.#lease.incarnation;
+  }
+
+  get nodeCount(): number {
+    return this.#nodeCount;
   }
 
   async open(duties: OwnerDuties): Promise<void> {
@@ -160,7 +165,9 @@ export class ClusterOwnership implements Ownership {
       if (signal.aborted || this.#lease.isDraining) return;
       try {
         await this.#endDead();
-        const present = (await this.#deps.nodes.list()).map(({ incarnation }) => incarnation).join();
+        const living = await this.#deps.nodes.list();
+        this.#nodeCount = Math.max(1, living.length);
+        const present = living.map(({ incarnation }) => incarnation).join();
         if (present !== others || look % looksPerSweep === 0) await this.#claimAll();
         others = present;
       } catch (error) {

@@ -28,16 +28,29 @@ export interface PendingMessageStore {
 export interface ContextStore {
   /** `activated` has the names of skills that messages activated. */
   get(conversationId: string): Promise<{ document: unknown; activated: string[] } | undefined>;
-  /** Replaces the document and keeps `activated`. Throws ConversationNotFound, like `activate`. */
-  put(conversationId: string, document: unknown): Promise<void>;
-  activate(conversationId: string, names: readonly string[]): Promise<void>;
+  /**
+   * Stores the document that `change` makes of the stored one (undefined: none), and returns it.
+   * `known` is the document that the caller takes for the stored one. Calls `change` again when
+   * another process has changed the document meanwhile. Throws ConversationNotFound, and
+   * StorageBusy when other processes change the document at every attempt.
+   */
+  change<T>(conversationId: string, change: (document: unknown) => T, known?: unknown): Promise<T>;
+  /** Changes the names of the activated skills, in the same way as `change`. */
+  activate(conversationId: string, change: (names: readonly string[]) => readonly string[]): Promise<void>;
 }
 
 /** Client-defined agents of conversations, encrypted; removed with the conversation. */
 export interface ConversationAgentStore {
   get(conversationId: string): Promise<AgentDocument | undefined>;
-  /** Throws ConversationNotFound. */
-  put(conversationId: string, document: AgentDocument): Promise<void>;
+  /**
+   * Stores the document that `change` makes of the stored one. Calls `change` again when another
+   * process has changed the document meanwhile. Throws ConversationNotFound, StorageBusy, and what
+   * `change` throws.
+   */
+  change(
+    conversationId: string,
+    change: (document: AgentDocument | undefined) => AgentDocument,
+  ): Promise<void>;
 }
 
 /** A client-defined agent (agent-server.md section 3.1), secrets included. */

@@ -174,6 +174,8 @@ export type NewConversation = Omit<ConversationRow, "updatedAt" | "summary" | "h
   context?: { document: unknown; activated: readonly string[] };
   /** A pending message. */
   message?: Pick<PendingMessageRow, "id" | "content">;
+  /** Conversations that the sandbox may have with this one. */
+  limit?: { maxInSandbox: number };
 };
 
 /** How a copied log continues. */
@@ -196,7 +198,7 @@ export interface FailedStart {
 export interface ConversationStore {
   /**
    * Creates a conversation in one transaction, with a client-defined agent and the log of `copyLog`
-   * if given. Throws ConversationExists.
+   * if given. Throws ConversationExists, and ConversationExternal when the limit is reached.
    */
   create(row: NewConversation, agent?: AgentDocument, log?: string): Promise<void>;
   /**

@@ -86,8 +86,8 @@ export function describeQuotas({ name, newPlace, openStore, query, textOf }: Sto
       const log = await store.conversations.copyLog(row.id, [{ first: 1, last: 2 }]);
       await store.conversations.create(fork, undefined, log);
       expect((await counted()) - before).toBeGreaterThan(200_000);
-      await store.contexts.put(row.id, { text: "x".repeat(50_000) });
-      await store.contexts.put(row.id, { text: "x" });
+      await store.contexts.change(row.id, () => ({ text: "x".repeat(50_000) }));
+      await store.contexts.change(row.id, () => ({ text: "x" }));
       await store.conversations.update(row.id, { config: { tags: { big: "x".repeat(50_000) } } });
       const content = [{ type: "text", text: "x".repeat(50_000), cache_prompt: false }] as const;
       const pending = {

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
 import type { StartTaskRow } from "../../src/store/start-task-store.ts";
 import type { Store } from "../../src/store/store.ts";
+import { conversationRow } from "../support/store.ts";
 import type { StoreEngine } from "./engine.ts";
 
 export function describeRecords({ name, createTestStore, openStore, newPlace }: StoreEngine): void {
@@ -192,6 +193,39 @@ export function describeRecords({ name, createTestStore, openStore, newPlace }: 
       expect(items).toHaveLength(2);
       await store.snapshots.remove(items[0]!.id);
       await snapshot("snap-5");
+    });
+
+    test("concurrent changes of a conversation's context, skills and agent keep each other's result", async () => {
+      const row = conversationRow();
+      await store.conversations.create(row);
+      const numbers = Array.from({ length: 12 }, (_, index) => `n${index}`);
+      const known = { names: ["outdated"] };
+      type Names = { names: string[] } | undefined;
+      const add = (document: unknown, name: string) => ({
+        names: [...((document as Names)?.names ?? []), name],
+      });
+      await Promise.all(
+        numbers.flatMap((name) => [
+          store.contexts.change(row.id, (document) => add(document, name)),
+          store.contexts.activate(row.id, (names) => [...names, name]),
+          store.agents.change(row.id, (document = {}) => ({ tools: [...(document.tools ?? []), name] })),
+        ]),
+      );
+      const stored = await store.contexts.get(row.id);
+      const sorted = (names: readonly string[]) => [...names].sort();
+      expect(sorted((stored!.document as NonNullable<Names>).names)).toEqual(sorted(numbers));
+      expect(sorted(stored!.activated)).toEqual(sorted(numbers));
+      expect(sorted((await store.agents.get(row.id))!.tools!)).toEqual(sorted(numbers));
+      // What the caller knows counts only when it still is stored.
+      const after = await store.contexts.change(row.id, (document) => add(document, "last"), known);
+      expect(after.names).toHaveLength(13);
+      expect(await store.contexts.change(row.id, (document) => add(document, "more"), after)).toEqual({
+        names: [...after.names, "more"],
+      });
+      const failure = { code: "ConversationNotFound" };
+      await expect(store.contexts.change(randomUUID(), () => ({}))).rejects.toMatchObject(failure);
+      await expect(store.contexts.activate(randomUUID(), () => [])).rejects.toMatchObject(failure);
+      await expect(store.agents.change(randomUUID(), () => ({}))).rejects.toMatchObject(failure);
     });
 
     test("a settings document is the same object until it is replaced, and cannot be changed in place", async () => {

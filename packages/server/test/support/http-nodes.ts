@@ -66,7 +66,12 @@ export class HttpNodes {
       ...Object.fromEntries(
         live.map((key) => [key, noteUses(services[key], (use) => used.push(`${key}.${use}`))]),
       ),
-      forwarding: { ownership: { incarnation, locate }, passKey: this.passKey, conversations, startTasks },
+      forwarding: {
+        ownership: { incarnation, locate, nodeCount: 1 },
+        passKey: this.passKey,
+        conversations,
+        startTasks,
+      },
     });
     await app.listen({ host: "127.0.0.1", port });
     const url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`;

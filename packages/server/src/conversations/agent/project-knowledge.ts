@@ -11,7 +11,6 @@ import { enabledSkills, mergeSkills, type Skill } from "@sandpiper/agent/skills/
 import { type Activation, activateSkills } from "@sandpiper/agent/skills/triggers";
 import type { Tool } from "@sandpiper/agent/tools/tool";
 import { abortable } from "@sandpiper/core/abortable";
-import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { CommandRunner } from "@sandpiper/sandbox/files/files";
 import type { Action, Content, NewEvent, TextContent } from "@sandpiper/wire";
 import { contentText, textContent } from "@sandpiper/wire";
@@ -63,8 +62,6 @@ export class ProjectKnowledge {
   readonly #frontMatter = new FrontMatterCache();
   /** Loaded memories for prompts that are about to be written. */
   readonly #memories = new Map<string, Memory>();
-  /** Serialises the records of a conversation's activations. */
-  readonly #activations = new KeyedMutex();
 
   constructor(deps: ProjectKnowledgeDeps) {
     this.#deps = deps;
@@ -280,10 +277,7 @@ export class ProjectKnowledge {
   /** Stores the skills that a logged message activated. */
   async recordActivation(id: string, { names }: Activation): Promise<void> {
     if (names.length === 0) return;
-    await this.#activations.run(id, async () => {
-      const before = await this.activatedSkills(id);
-      await this.#deps.store.contexts.activate(id, [...new Set([...before, ...names])]);
-    });
+    await this.#deps.store.contexts.activate(id, (before) => [...new Set([...before, ...names])]);
   }
 
   /** Names of the skills that messages have activated. */

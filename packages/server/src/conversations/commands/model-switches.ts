@@ -4,7 +4,6 @@ import { type GivenLlm, isMasked } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Settings } from "../../users/api.ts";
-import type { AgentConfigResolver } from "../agent/agent-config.ts";
 import { checkClientSize } from "../agent/client-size.ts";
 import { requireLocal } from "../lookup.ts";
 import type { Announcements } from "../run/announcements.ts";
@@ -12,7 +11,6 @@ import type { Announcements } from "../run/announcements.ts";
 export interface ModelSwitchesDeps {
   store: Pick<Store, "conversations" | "agents">;
   settings: Pick<Settings, "profileModel">;
-  agents: Pick<AgentConfigResolver, "clientAgent">;
   announcements: Pick<Announcements, "announceCurrent">;
 }
 
@@ -42,18 +40,20 @@ export class ModelSwitches {
    */
   async switchLlm(row: ConversationRow, description: GivenLlm): Promise<void> {
     requireLocal(row);
-    const { store, agents, announcements } = this.#deps;
+    const { store, announcements } = this.#deps;
     const { id } = row;
     await this.#changes.run(id, async () => {
       const now = (await store.conversations.get(id)) ?? row;
-      const own = await agents.clientAgent(now);
-      const llm = restoreSecrets(description, own?.llm ?? own?.agent?.llm);
-      const document = { ...own, llm };
-      checkClientSize(document);
-      await store.agents.put(id, document);
-      const llmRevision = (now.config.llmRevision ?? 0) + 1;
+      await store.agents.change(id, (stored) => {
+        const own = now.config.ownAgent ? stored : undefined;
+        const document = { ...own, llm: restoreSecrets(description, own?.llm ?? own?.agent?.llm) };
+        checkClientSize(document);
+        return document;
+      });
+      // Switches at two nodes have different revisions.
+      const llmRevision = Math.max((now.config.llmRevision ?? 0) + 1, Date.now());
       await store.conversations.update(id, {
-        config: { ownAgent: true, llmModel: llm.model, llmProfile: null, llmRevision },
+        config: { ownAgent: true, llmModel: description.model, llmProfile: null, llmRevision },
       });
     });
     announcements.announceCurrent(id, "agent");

@@ -57,7 +57,8 @@ export async function navigate(
         await staged?.discard();
         throw error;
       }
-      await store.contexts.activate(row.id, await collectSkills(events, row.id, path.spans));
+      const skills = await collectSkills(events, row.id, path.spans);
+      await store.contexts.activate(row.id, () => skills);
       await staged?.swap();
     } finally {
       release();

@@ -36,8 +36,6 @@ const maxTags = 50;
 export class ReportedConversations {
   readonly #deps: ReportedConversationsDeps;
   readonly #queues = new KeyedMutex();
-  /** Serialises the creations of a sandbox, because their number is limited. */
-  readonly #creations = new KeyedMutex();
   readonly #lengths = new Map<string, number>();
 
   constructor(deps: ReportedConversationsDeps) {
@@ -100,9 +98,7 @@ export class ReportedConversations {
     const { conversations } = this.#deps.store;
     // Reports keep the sandbox from becoming idle.
     if (sandbox.status === "RUNNING") this.#deps.sandboxes.running(sandbox.id).catch(() => {});
-    const row =
-      (await conversations.get(id)) ??
-      (await this.#creations.run(sandbox.id, () => this.#create(sandbox, id)));
+    const row = (await conversations.get(id)) ?? (await this.#create(sandbox, id));
     if (row.userId !== sandbox.userId || row.sandboxId !== sandbox.id)
       throw new PlatformError("ConversationUnknown");
     if (!row.config.external) throw new PlatformError("RunHere");
@@ -111,16 +107,21 @@ export class ReportedConversations {
 
   async #create(sandbox: SandboxRow, id: string): Promise<ConversationRow> {
     const { store, callbacks, joins } = this.#deps;
+    // The store counts again, because other reports may create conversations meanwhile.
     if ((await store.conversations.listBySandbox(sandbox.id)).length >= maxConversations)
       throw new PlatformError("TooManyReportedConversations", { max: maxConversations });
     const workingDir = (sandbox.spec as { workingDir?: string } | null)?.workingDir ?? "/workspace/project";
     const config: ConversationConfig = { ...emptyConfig(workingDir), external: true };
     const { userId, id: sandboxId } = sandbox;
     const createdAt = Date.now();
-    const row = { id, userId, sandboxId, config, title: null, parentId: null, createdAt };
+    const limit = { maxInSandbox: maxConversations };
+    const row = { id, userId, sandboxId, config, title: null, parentId: null, createdAt, limit };
     await joins.run({ userId, sandboxId }, async () => {
       await callbacks.register(userId, id, []);
-      await store.conversations.create(row);
+      await store.conversations.create(row).catch((error: unknown) => {
+        // Another node has stored the conversation meanwhile.
+        if (!(error instanceof PlatformError && error.code === "ConversationExists")) throw error;
+      });
     });
     return (await store.conversations.get(id))!;
   }

@@ -13,8 +13,10 @@ test("a read that began before a change does not bring back what the change repl
         if (++reads === 1) await mayAnswer;
         return { document, activated: [] };
       },
-      async put(_id: string, document: unknown) {
+      async change<T>(_id: string, change: (document: unknown) => T, known: unknown) {
+        const document = change(known ?? stored);
         stored = document;
+        return document;
       },
     }),
   );

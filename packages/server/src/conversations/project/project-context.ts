@@ -70,12 +70,15 @@ export class ProjectContexts {
       await this.change(id, (context) => ({ ...context, folded: structuredClone(folded) }));
   }
 
-  /** Changes a context; changes of one conversation are serialised. Throws ConversationNotFound. */
+  /**
+   * Changes a context, in the order of the calls. Calls `change` again when another node has
+   * changed the context meanwhile. Throws ConversationNotFound, StorageBusy.
+   */
   async change(id: string, change: (before: ProjectContext) => ProjectContext): Promise<void> {
     await this.#changes.run(id, async () => {
-      const context = change(await this.#read(id));
-      await this.#contexts.put(id, context);
-      this.#remember(id, context);
+      const known = this.#cache.get(id);
+      const changed = (document: unknown) => change((document ?? emptyContext) as ProjectContext);
+      this.#remember(id, await this.#contexts.change(id, changed, known));
     });
   }
 

@@ -12,7 +12,7 @@ import { receivePass } from "./received.ts";
 
 /** What a node needs to pass requests on to the owners of sandboxes. */
 export interface ForwardingDeps extends Omit<FindSandboxDeps, "sandboxes"> {
-  ownership: Pick<Ownership, "locate"> & {
+  ownership: Pick<Ownership, "locate" | "nodeCount"> & {
     /** Incarnation of this node. */
     readonly incarnation: string;
   };

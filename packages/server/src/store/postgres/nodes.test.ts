@@ -178,6 +178,24 @@ test("secrets that are stored while their conversation is removed do not stay", 
   await remove();
 });
 
+test("a sandbox has a limited number of reported conversations, whichever server stores them", async () => {
+  const { place, remove } = await engine.newPlace();
+  const stores = await Promise.all([engine.openStore(place), engine.openStore(place)]);
+  const created = await Promise.allSettled(
+    numbers(12).map((number) =>
+      stores[number % 2]!.conversations.create({
+        ...conversationRow({ sandboxId: "s" }),
+        limit: { maxInSandbox: 5 },
+      }),
+    ),
+  );
+  const refusals = created.flatMap((one) => (one.status === "rejected" ? [one.reason.code] : []));
+  expect(refusals).toEqual(Array(7).fill("ConversationExternal"));
+  expect(await stores[0]!.conversations.listBySandbox("s")).toHaveLength(5);
+  for (const store of stores) await store.close();
+  await remove();
+});
+
 test("an append whose answer is lost is stored once and resolves", async () => {
   const { place, remove } = await engine.newPlace();
   const proxy = await startPostgresProxy(server.port);

@@ -1,8 +1,8 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { ContextStore } from "../conversation-parts.ts";
+import { compareAndSet } from "./compare-and-set.ts";
 import { ConstraintViolation } from "./constraint-violation.ts";
 import type { SqlContext } from "./context.ts";
-import type { Statement } from "./statement.ts";
 import { compile } from "./tables.ts";
 
 export const contextQueries = {
@@ -18,38 +18,74 @@ export class SqlConversationContexts implements ContextStore {
   }
 
   async get(conversationId: string): Promise<{ document: unknown; activated: string[] } | undefined> {
-    const row = await this.#context.reader.get<{ document: string; activated: string }>(
-      contextQueries.get,
-      conversationId,
-    );
+    const row = await this.#read(conversationId);
     return row && { document: JSON.parse(row.document), activated: JSON.parse(row.activated) };
   }
 
-  async put(conversationId: string, document: unknown): Promise<void> {
-    const values = { conversation_id: conversationId, document: JSON.stringify(document), activated: "[]" };
-    const insert = this.#context.build.insertInto("conversation_contexts").values(values);
-    const write = insert.onConflict((row) =>
-      row.column("conversation_id").doUpdateSet({ document: values.document }),
-    );
-    await this.#write(compile(write));
+  async change<T>(conversationId: string, change: (document: unknown) => T, known?: unknown): Promise<T> {
+    let before = known === undefined ? undefined : JSON.stringify(known);
+    return compareAndSet(async () => {
+      before ??= (await this.#read(conversationId))?.document;
+      const document = change(before === undefined ? undefined : (known ?? parseDocument(before)));
+      const stored = await this.#replace(conversationId, "document", before, JSON.stringify(document));
+      // The next attempt reads what another process has stored.
+      [before, known] = [undefined, undefined];
+      return stored ? { document } : undefined;
+    }).then(({ document }) => document);
   }
 
-  async activate(conversationId: string, names: readonly string[]): Promise<void> {
-    const values = { conversation_id: conversationId, document: "null", activated: JSON.stringify(names) };
-    const insert = this.#context.build.insertInto("conversation_contexts").values(values);
-    const write = insert.onConflict((row) =>
-      row.column("conversation_id").doUpdateSet({ activated: values.activated }),
-    );
-    await this.#write(compile(write));
+  async activate(
+    conversationId: string,
+    change: (names: readonly string[]) => readonly string[],
+  ): Promise<void> {
+    await compareAndSet(async () => {
+      const before = (await this.#read(conversationId))?.activated;
+      const names = change(before === undefined ? [] : JSON.parse(before));
+      return (await this.#replace(conversationId, "activated", before, JSON.stringify(names))) || undefined;
+    });
   }
 
-  async #write(statement: Statement): Promise<void> {
+  async #read(conversationId: string): Promise<StoredContext | undefined> {
+    return this.#context.reader.get<StoredContext>(contextQueries.get, conversationId);
+  }
+
+  /** Stores the text of a column only if its text still is the one that was read. */
+  async #replace(
+    conversationId: string,
+    column: keyof StoredContext,
+    before: string | undefined,
+    after: string,
+  ): Promise<boolean> {
+    const { build, writer } = this.#context;
+    const statement =
+      before === undefined
+        ? build
+            .insertInto("conversation_contexts")
+            .values({ ...emptyContext, conversation_id: conversationId, [column]: after })
+            .onConflict((row) => row.column("conversation_id").doNothing())
+        : build
+            .updateTable("conversation_contexts")
+            .set({ [column]: after })
+            .where("conversation_id", "=", conversationId)
+            .where(column, "=", before);
     try {
-      await this.#context.writer.run(statement);
+      return (await writer.run(compile(statement))) > 0;
     } catch (error) {
       // The only constraint is the foreign key.
       if (error instanceof ConstraintViolation) throw new PlatformError("StoredConversationMissing");
       throw error;
     }
   }
+}
+
+interface StoredContext {
+  document: string;
+  activated: string;
+}
+
+const emptyContext: StoredContext = { document: "null", activated: "[]" };
+
+/** The row of a conversation without a document has `null`. */
+function parseDocument(text: string): unknown {
+  return JSON.parse(text) ?? undefined;
 }

@@ -20,6 +20,7 @@ import { ConstraintViolation } from "./constraint-violation.ts";
 import type { SqlContext } from "./context.ts";
 import { encryptAgent } from "./conversation-agents.ts";
 import type { SqlDialect } from "./dialect.ts";
+import type { WriteLimit } from "./engine.ts";
 import { insertPending } from "./pending-messages.ts";
 import { removeRelated } from "./related-rows.ts";
 import { scopeQueries } from "./scope-queries.ts";
@@ -45,6 +46,7 @@ const maxTitlePattern = 1000;
 
 /** Fixed statements; those of `search` and `count` are built from the filter. */
 export const conversationQueries = {
+  isSandboxFull: "SELECT 1 FROM conversations WHERE sandbox_id = ? LIMIT 1 OFFSET ?",
   running: "SELECT * FROM conversations WHERE execution_status = 'running' ORDER BY number",
   bySandbox: "SELECT * FROM conversations WHERE sandbox_id = ? ORDER BY created_at DESC, number DESC",
 } as const;
@@ -107,7 +109,8 @@ export class SqlConversations implements ConversationStore {
         const { id: conversationId, userId, createdAt } = row;
         statements.push(insertPending(build, { ...row.message, conversationId, userId, createdAt }));
       }
-      await writer.add(row.userId, ...statements);
+      if (row.limit) await writer.addWithin(limitOf(row, row.limit.maxInSandbox), ...statements);
+      else await writer.add(row.userId, ...statements);
     } catch (error) {
       if (error instanceof ConstraintViolation) {
         throw new PlatformError("ConversationIdTaken", { id: row.id });
@@ -353,5 +356,14 @@ function fromStored(stored: Stored): ConversationRow {
       stats: stored.stats === null ? null : JSON.parse(stored.stats),
     },
     head: stored.head,
+  };
+}
+
+function limitOf({ userId, sandboxId }: NewConversation, max: number): WriteLimit {
+  return {
+    userId,
+    full: { sql: conversationQueries.isSandboxFull, parameters: [sandboxId, max - 1] },
+    refuse: () => new PlatformError("TooManyReportedConversations", { max }),
+    countsBytes: true,
   };
 }

@@ -237,7 +237,7 @@ test("a deletion removes sub-conversations, and the sandbox with its last conver
     parentId: parent,
     createdAt: 1,
   });
-  await server.store.contexts.put(child, { skills: [], notes: [] });
+  await server.store.contexts.change(child, () => ({ skills: [], notes: [] }));
   expect((await server.call("DELETE", `${url}/${parent}`)).status).toBe(200);
   for (const id of [parent, child]) expect(await server.store.conversations.get(id)).toBeUndefined();
   expect(await server.store.contexts.get(child)).toBeUndefined();

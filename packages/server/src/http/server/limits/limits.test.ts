@@ -19,7 +19,7 @@ afterAll(() => server.close());
 
 test("a bucket allows a burst, refills over time, and returns the time to wait", () => {
   let now = 0;
-  const buckets = new TokenBucketLimiter({ perSecond: 10, burst: 3 }, () => now);
+  const buckets = new TokenBucketLimiter({ perSecond: 10, burst: 3 }, { clock: () => now });
   expect([1, 2, 3].map(() => buckets.take("a"))).toEqual([0, 0, 0]);
   expect(buckets.take("a")).toBeCloseTo(0.1);
   expect(buckets.take("b")).toBe(0);
@@ -31,9 +31,28 @@ test("a bucket allows a burst, refills over time, and returns the time to wait",
   expect([1, 2, 3, 4].map(() => buckets.take("a") === 0)).toEqual([true, true, true, false]);
 });
 
+test("each of several nodes has a share of the rate, and at least one request", () => {
+  let now = 0;
+  let nodes = 4;
+  const sources = { clock: () => now, countNodes: () => nodes };
+  const buckets = new TokenBucketLimiter({ perSecond: 8, burst: 16 }, sources);
+  const count = () => Array.from({ length: 30 }, () => buckets.take("a")).filter((wait) => wait === 0).length;
+  expect(count()).toBe(4);
+  expect(buckets.take("a")).toBeCloseTo(0.5);
+  now = 1_000;
+  expect(count()).toBe(2);
+  // A node whose neighbours end has the whole rate.
+  nodes = 1;
+  now = 2_000;
+  expect(count()).toBe(8);
+  nodes = 100;
+  now = 3_000;
+  expect([buckets.take("a"), buckets.take("a")]).toEqual([0, 1]);
+});
+
 test("memory stays bounded under a flood of callers, and callers keep their limits", () => {
   let now = 0;
-  const buckets = new TokenBucketLimiter({ perSecond: 1, burst: 1 }, () => now);
+  const buckets = new TokenBucketLimiter({ perSecond: 1, burst: 1 }, { clock: () => now });
   for (let index = 0; index < 50_000; index++) buckets.take(`caller ${index}`);
   expect(buckets.take("caller 49999")).toBeGreaterThan(0);
   now = 2_000;

@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import { type BlockList, isIP, isIPv6 } from "node:net";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Principal } from "../principal.ts";
-import { TokenBucketLimiter } from "./token-bucket-limiter.ts";
+import { type LimiterSources, TokenBucketLimiter } from "./token-bucket-limiter.ts";
 
 /**
  * Limits requests per second of each key, each sandbox's session key, and each address without a
@@ -13,10 +13,10 @@ export class RequestLimit {
   readonly #perSecond: number;
 
   /** Allows bursts of twice `perSecond`; 0 disables the limit. */
-  constructor(perSecond: number, clock?: () => number) {
+  constructor(perSecond: number, sources?: LimiterSources) {
     this.#perSecond = perSecond;
     this.#buckets =
-      perSecond === 0 ? undefined : new TokenBucketLimiter({ perSecond, burst: 2 * perSecond }, clock);
+      perSecond === 0 ? undefined : new TokenBucketLimiter({ perSecond, burst: 2 * perSecond }, sources);
   }
 
   /** Counts a request. Throws PlatformError TooManyRequests with the time to wait. */
