@@ -37,6 +37,8 @@ export interface SandboxStore {
   get(id: string): Promise<SandboxRow | undefined>;
   search(filter: { userId: string }, page: PageRequest): Promise<PageResult<SandboxRow>>;
   all(): Promise<SandboxRow[]>;
+  /** Returns all sandboxes of a user. */
+  listByUser(userId: string): Promise<SandboxRow[]>;
   /** Returns the sandboxes of these ids, without those that do not exist. */
   listByIds(ids: readonly string[]): Promise<SandboxRow[]>;
   /** Returns the ids of all sandboxes, each with the snapshot with which the sandbox begins. */

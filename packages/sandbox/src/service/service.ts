@@ -97,8 +97,8 @@ export class SandboxService implements Sandboxes {
     const images = new UserImages({
       owner: (id) => registry.states.get(id)?.userId,
       snapshots: store.snapshots,
-      specs: options.specs,
-      max: quotas.images,
+      ...{ specs: options.specs, max: quotas.images },
+      everywhere: options.shared && ((userId) => store.sandboxes.listByUser(userId)),
     });
     const timeouts = { startMs: startTimeoutMs, prepareMs: prepareTimeoutMs };
     const processes = new SandboxProcesses({ driver, egress, images, kept, logger, timeouts });

@@ -29,8 +29,8 @@ test("an image that a user chose counts by its digest while a sandbox or snapsho
   });
   const start = async (id: string, reference: string, { userId = "ann", spec = reference } = {}) => {
     users.set(id, userId);
-    await images.admit({ id, userId }, withImage(reference, spec));
-    await images.admit({ id, userId }, withImage(`${reference}@1`, spec));
+    await images.admit({ id, userId, createdAt: 0 }, withImage(reference, spec));
+    await images.admit({ id, userId, createdAt: 0 }, withImage(`${reference}@1`, spec));
   };
   const refused = expect.objectContaining({
     code: "TooManySandboxes",
@@ -41,8 +41,10 @@ test("an image that a user chose counts by its digest while a sandbox or snapsho
   await start("b2", "two");
   await expect(start("c", "three")).rejects.toThrow(refused);
   // The tag has moved on, which is known only after the fetch.
-  await images.admit({ id: "c", userId: "ann" }, withImage("two"));
-  await expect(images.admit({ id: "c", userId: "ann" }, withImage("two@2"))).rejects.toThrow(refused);
+  await images.admit({ id: "c", userId: "ann", createdAt: 0 }, withImage("two"));
+  await expect(images.admit({ id: "c", userId: "ann", createdAt: 0 }, withImage("two@2"))).rejects.toThrow(
+    refused,
+  );
   await start("d", "other", { userId: "ben" });
   await start("e", "operator", { spec: "ours" });
   users.delete("a");
@@ -64,7 +66,9 @@ test("starts at the same time do not exceed the limit of images", async () => {
     max: 2,
     snapshots: { owners: async () => [], get: async () => undefined },
   });
-  const starts = ["one", "two", "three"].map((id) => images.admit({ id, userId: "ann" }, withImage(id)));
+  const starts = ["one", "two", "three"].map((id) =>
+    images.admit({ id, userId: "ann", createdAt: 0 }, withImage(id)),
+  );
   const results = await Promise.allSettled(starts);
   expect(results.map(({ status }) => status)).toEqual(["fulfilled", "fulfilled", "rejected"]);
 });

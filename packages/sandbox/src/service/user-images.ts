@@ -8,6 +8,8 @@ export interface UserImagesDeps {
   snapshots: Pick<SnapshotStore, "owners" | "get">;
   /** Specs of the operator, whose images do not count. */
   specs: readonly Pick<SandboxSpec, "id">[];
+  /** Reads the user's sandboxes of all servers; undefined in a server that is alone. */
+  everywhere?: ((userId: string) => Promise<SandboxRow[]>) | undefined;
   /** How many images the sandboxes and snapshots of one user may keep; 0: no limit. */
   max: number;
 }
@@ -36,14 +38,18 @@ export class UserImages {
    * Counts the image of a sandbox that is being started, before and after its digest is known.
    * Throws TooManySandboxes when its user would keep one image too many.
    */
-  async admit({ id, userId }: Pick<SandboxRow, "id" | "userId">, spec: SandboxSpec): Promise<void> {
+  async admit(
+    { id, userId, createdAt }: Pick<SandboxRow, "id" | "userId" | "createdAt">,
+    spec: SandboxSpec,
+  ): Promise<void> {
     const image = this.#chosen(spec);
     if (image === undefined) return;
     const { max } = this.#deps;
+    const elsewhere = max > 0 ? await this.#readElsewhere(userId, { id, createdAt }) : [];
     const ofSnapshots = max > 0 ? await this.#readSnapshots(userId) : [];
     // No await follows, so that concurrent starts count each other.
     this.#images.delete(id);
-    const kept = this.#kept(userId, ofSnapshots);
+    const kept = this.#kept(userId, [...ofSnapshots, ...elsewhere]);
     // A tag counts as the image that it was before.
     const isKept = kept.has(image) || [...kept].some((one) => one.startsWith(`${image}@`));
     if (max > 0 && !isKept && kept.size >= max) throw new PlatformError("TooManyImages", { max });
@@ -59,6 +65,23 @@ export class UserImages {
       else if (user === userId) kept.add(image);
     }
     return kept;
+  }
+
+  /**
+   * Reads the images of a user's sandboxes at other servers. Of two sandboxes that are started at
+   * the same time, only the earlier one counts for the other one.
+   */
+  async #readElsewhere(
+    userId: string,
+    { id, createdAt }: Pick<SandboxRow, "id" | "createdAt">,
+  ): Promise<string[]> {
+    const { everywhere, owner } = this.#deps;
+    const rows = ((await everywhere?.(userId)) ?? []).filter((row) => owner(row.id) === undefined);
+    const isEarlier = (row: SandboxRow) =>
+      row.createdAt < createdAt || (row.createdAt === createdAt && row.id < id);
+    return rows
+      .filter((row) => row.prepared || (row.status === "STARTING" && isEarlier(row)))
+      .flatMap((row) => this.#chosen(row.spec as SandboxSpec | null) ?? []);
   }
 
   /** Reads the images of a user's snapshots. */

@@ -137,6 +137,7 @@ export function describeRecords({ name, createTestStore, openStore, newPlace }: 
         nextPageId: "1",
       });
       expect(await store.sandboxes.all()).toEqual([changed, rows[1], rows[2]]);
+      expect(await store.sandboxes.listByUser("default")).toEqual([changed, rows[1]]);
       await expect(store.sandboxes.update("none", { status: "PAUSED" })).rejects.toMatchObject({
         code: "SandboxNotFound",
       });

@@ -11,6 +11,7 @@ type Stored = Selectable<SandboxRecord>;
 
 export const sandboxQueries = {
   search: "SELECT * FROM sandboxes WHERE user_id = ? ORDER BY created_at DESC, number DESC LIMIT ? OFFSET ?",
+  ofUser: "SELECT * FROM sandboxes WHERE user_id = ? ORDER BY created_at, number",
   isFull: "SELECT 1 FROM sandboxes WHERE user_id = ? LIMIT 1 OFFSET ?",
 } as const;
 
@@ -106,6 +107,11 @@ export class SqlSandboxes implements SandboxStore {
     return (await this.#context.reader.all<Stored>("SELECT * FROM sandboxes ORDER BY number")).map((stored) =>
       this.#fromStored(stored),
     );
+  }
+
+  async listByUser(userId: string): Promise<SandboxRow[]> {
+    const rows = await this.#context.reader.all<Stored>(sandboxQueries.ofUser, userId);
+    return rows.map((stored) => this.#fromStored(stored));
   }
 
   async listByIds(ids: readonly string[]): Promise<SandboxRow[]> {
