@@ -81,7 +81,8 @@ async function startConversation(state: NodesState, { id, worker }: ActiveConver
     try {
       const request = await createRequest({ call }, id, worker.task);
       const { status, body } = await call("POST", "/api/v1/app-conversations", request);
-      if (status < 500 && status !== 200) throw new RangeError(JSON.stringify(body));
+      // An earlier request, whose answer was lost, may have been taken meanwhile.
+      if (status < 500 && status !== 200 && !(await isTaken())) throw new RangeError(JSON.stringify(body));
     } catch (error) {
       if (error instanceof RangeError) throw error;
       await pause(300);
