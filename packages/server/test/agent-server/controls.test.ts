@@ -265,11 +265,12 @@ test("the title is generated from the first message with the client's title prof
   await client.sendEvent(plain, content("Another"));
   expect(await title(plain)).toBe("Fix the bug");
   const none = await make({ autotitle: false, initial_message: content("Quiet") });
+  await waitForEnd(none);
   await client.sendEvent(none, content("Loud"));
   expect(await title(none)).toBeNull();
   const named = await make({ title_llm_profile: "fast", initial_message: content("Something long") });
   await until(async () => (await title(named)) === "A made title" || undefined);
-  await Promise.all([waitForEnd(none), waitForEnd(named)]);
+  await waitForEnd(named);
 });
 
 test("changes of a missing conversation or of another sandbox's get 404, bad bodies 422", async () => {

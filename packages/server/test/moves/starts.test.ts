@@ -2,7 +2,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { CreateOptions } from "@sandpiper/sandbox/api";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import type { AppConversationStartRequest } from "@sandpiper/wire";
-import { newId, parseId } from "@sandpiper/wire";
+import { newId, parseId, textContent } from "@sandpiper/wire";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import type { Store } from "../../src/store/store.ts";
 import { postgresEngine } from "../store-suite/postgres-engine.ts";
@@ -284,4 +284,33 @@ test("a start that was stored after its sandbox had gone to another node is done
   await one.store.startTasks.create(row, { owner: "one" });
   await two.conversations.adoptStarts();
   await expect.poll(() => two.store.conversations.get(conversationId)).toMatchObject({ sandboxId });
+});
+
+test("a start whose first message an earlier node has stored late goes on with it", async () => {
+  const id = newId();
+  const creation = holdCreation(one);
+  const first = { initial_message: { role: "user" as const, content: [textContent("go")], run: true } };
+  const started = start(one, { conversation_id: id, ...first });
+  await creation.reached;
+  const task = await taskOf(id);
+  await expire(one);
+  const { events } = two.store;
+  const append = events.append.bind(events);
+  // The append of the earlier node comes right before that of this node.
+  events.append = async (conversation, records, options) => {
+    if (records.some(({ event }) => event.id === task.id)) {
+      events.append = append;
+      await append(conversation, records);
+    }
+    return append(conversation, records, options);
+  };
+  await take(two, task.sandboxId!);
+  await expect
+    .poll(async () => (await two.store.conversations.get(id))?.summary.executionStatus, { timeout: 10_000 })
+    .toBe("finished");
+  expect(isOver(await taskOf(id))).toBe(false);
+  const sent = (await readLog(two.store, id)).filter(({ source }) => source === "user");
+  expect(sent).toHaveLength(1);
+  creation.held.resolve();
+  await started;
 });

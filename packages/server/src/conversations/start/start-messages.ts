@@ -1,3 +1,4 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import type { OpenModel } from "@sandpiper/models/model";
 import type { NewConversation } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
@@ -11,7 +12,7 @@ export interface StartMessagesDeps {
   store: Pick<Store, "events">;
   settings: Settings;
   openModel: OpenModel;
-  commands: Pick<ConversationCommands, "send">;
+  commands: Pick<ConversationCommands, "run" | "send">;
   pending: Pick<PendingMessages, "deliver">;
   /** Whether the first message of a conversation waits for tools, which may need the sandbox. */
   waitsForTools(conversation: NewConversation): Promise<boolean>;
@@ -47,9 +48,21 @@ export class StartMessages {
     return (await this.#deps.store.events.batch(conversation.id, [task.id]))[0] !== null;
   }
 
-  /** Sends the first message, which has the task's id, so that it is never sent twice. */
-  async sendFirst({ task, conversation, work }: Start): Promise<void> {
-    await this.#deps.commands.send(conversation.id, work.message!, { run: true, eventId: task.id });
+  /**
+   * Sends the first message, which has the task's id, so that it is never sent twice. Another node
+   * may have sent it, with a write that came late; then only the run begins here.
+   */
+  async sendFirst(start: Start): Promise<void> {
+    const { task, conversation, work } = start;
+    const { commands } = this.#deps;
+    try {
+      await commands.send(conversation.id, work.message!, { run: true, eventId: task.id });
+    } catch (error) {
+      if (!(await this.isSent(start))) throw error;
+      await commands.run(conversation.id).catch((reason: unknown) => {
+        if (!(reason instanceof PlatformError && reason.code === "ConversationRunning")) throw reason;
+      });
+    }
   }
 
   /** Sends the messages that arrived during the start. Never rejects. */

@@ -4,6 +4,7 @@ import type { DatabaseError } from "./errors.ts";
 import { initial } from "./migrations/001-initial/migration.ts";
 import { openStarts } from "./migrations/002-open-starts.ts";
 import { endedNodes } from "./migrations/003-ended-nodes.ts";
+import { slots } from "./migrations/004-slots.ts";
 
 interface Migration {
   name: string;
@@ -20,6 +21,7 @@ const migrations: readonly Migration[] = [
   { name: "initial", sql: initial, isCompatible: false },
   { name: "open starts", sql: openStarts, isCompatible: true },
   { name: "ended nodes", sql: endedNodes, isCompatible: true },
+  { name: "slots", sql: slots, isCompatible: true },
 ];
 
 /** Key of the advisory lock of processes that prepare one database: "sand" as a number. */

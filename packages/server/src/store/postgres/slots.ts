@@ -2,7 +2,7 @@ import type { SlotKind, SlotPlace, SlotStore, SlotsOf } from "../slot-store.ts";
 import { type Database, toQuery } from "./database.ts";
 import type { PostgresValue } from "./parameters.ts";
 
-/** Slots of users in PostgreSQL. The functions of the database are in the first migration. */
+/** Slots of users in PostgreSQL, by functions of the database that `004-slots.ts` makes. */
 export class PostgresSlots implements SlotStore {
   readonly #database: Database;
   readonly #tell: (kind: SlotKind, userId: string) => void;

@@ -1,7 +1,6 @@
 import { functions } from "./functions.ts";
-import { slots } from "./slots.ts";
 import { tables } from "./tables.ts";
 import { triggers } from "./triggers.ts";
 
 /** The first schema. */
-export const initial = tables + triggers + functions + slots;
+export const initial = tables + triggers + functions;
