@@ -52,7 +52,7 @@ export function transition(status: ExecutionStatus, command: StatusCommand): New
   return [statusRecord(next)];
 }
 
-/** The key of `approvedBegin`. */
+/** The state field in the record that `approvedBegin` makes. */
 export const begunKey = "leaf_event_id";
 
 /**

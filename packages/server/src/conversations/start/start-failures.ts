@@ -29,10 +29,10 @@ export class StartFailures {
 
   /**
    * Ends a stored conversation, whose log shows the reason if it has a message. Does nothing when
-   * the failure ends by itself. Throws OwnershipLost when another node has the start.
+   * the failure only delays the start. Throws OwnershipLost when another node has the start.
    */
   async end(start: Start, error: unknown): Promise<void> {
-    if (endsByItself(error)) return;
+    if (onlyDelays(error)) return;
     const owner = await start.requireOwner();
     const { store, runner } = this.#deps;
     const { id } = start.conversation;
@@ -45,7 +45,7 @@ export class StartFailures {
 
   /** Removes a conversation whose start failed before its first message; else like `end`. */
   async discard(start: Start, error: unknown): Promise<void> {
-    if (endsByItself(error)) return;
+    if (onlyDelays(error)) return;
     await this.#discard(start, error, await start.requireOwner());
   }
 
@@ -72,10 +72,10 @@ export class StartFailures {
 }
 
 /**
- * Whether a failure is none of the start itself: the store is away, or this node has lost its lease
- * or the start. The start goes on later, here or at another node.
+ * Whether a failure only delays a start: the store is away, or this node has lost its lease or the
+ * start. The start goes on later, here or at another node.
  */
-export function endsByItself(error: unknown): error is PlatformError {
+export function onlyDelays(error: unknown): error is PlatformError {
   if (isPassing(error) || isMoved(error)) return true;
   return error instanceof PlatformError && (error.code === "StorageFull" || error.code === "NodeUnreachable");
 }

@@ -7,13 +7,13 @@ import type { SandboxScope } from "../../store/sandbox-scope.ts";
 import type { StartTaskRow } from "../../store/start-task-store.ts";
 import { type Custody, isMoved } from "../custody.ts";
 import { parseOrCreateId } from "./checks.ts";
-import { endsByItself, toFailureReason } from "./start-failures.ts";
+import { onlyDelays, toFailureReason } from "./start-failures.ts";
 import type { StartControl, StartPlans } from "./start-plans.ts";
 import type { StartRecords } from "./start-records.ts";
 import type { StartSteps } from "./start-steps.ts";
 import type { TaskFeed } from "./task-feed.ts";
 
-/** Delay before a start continues after a failure that ends by itself, ms. */
+/** Delay before a start continues after a failure that only delays it, ms. */
 const retryDelayMs = 1_000;
 
 export interface ConversationStarterDeps {
@@ -190,11 +190,11 @@ export class ConversationStarter {
     const { task } = attempt;
     const { signal } = control;
     const { tasks, custody, logger } = this.#deps;
-    const mayBeLost = isMoved(error) || !endsByItself(error);
+    const mayBeLost = isMoved(error) || !onlyDelays(error);
     const loss = mayBeLost && !signal.aborted ? await findLoss(control) : undefined;
     if (signal.aborted || isMoved(loss)) return this.#abandon(attempt);
     const reason = loss ?? error;
-    if (endsByItself(reason)) {
+    if (onlyDelays(reason)) {
       logger.warn({ task: task.id, reason: reason.message }, "a start waits");
       const waited = await sleep(retryDelayMs, true, { signal }).catch(() => false);
       if (waited) await this.#resume(task, control).catch((again) => this.#fail(attempt, again, control));
@@ -204,7 +204,7 @@ export class ConversationStarter {
     const isExpected = error instanceof PlatformError;
     if (!isExpected) logger.error({ err: error, task: task.id }, "a conversation could not be started");
     await tasks.fail(task.id, toFailureReason(error), custody.incarnation).catch((err) => {
-      if (endsByItself(err)) return this.#fail(attempt, err, control);
+      if (onlyDelays(err)) return this.#fail(attempt, err, control);
       logger.error({ err, task: task.id }, "a start task could not be stored");
     });
   }
