@@ -1,9 +1,18 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 
-/** Starts a Node program and resolves with the first match of `pattern` in its output. */
-export async function startProgram(args: string[], env: Record<string, string>, pattern: RegExp) {
-  const child = spawn(process.execPath, args, {
+/**
+ * Starts a Node program and resolves with the first match of `pattern` in its output. `processors`
+ * is a list as `taskset` takes it; default: all.
+ */
+export async function startProgram(
+  args: string[],
+  env: Record<string, string>,
+  pattern: RegExp,
+  processors?: string,
+) {
+  const command = [...(processors ? ["taskset", "--cpu-list", processors] : []), process.execPath, ...args];
+  const child = spawn(command[0]!, command.slice(1), {
     env: { ...process.env, ...env },
     stdio: ["ignore", "pipe", "inherit"],
   });
