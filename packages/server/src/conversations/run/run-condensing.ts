@@ -82,11 +82,12 @@ export class RunCondensing {
 
   /**
    * Requests a summary after a call that failed because the prompt was too long or its form was
-   * refused. Throws the error itself when a summary does not help, and one with advice when none is
-   * possible.
+   * refused. Throws the reason of the signal, or the error itself when a summary does not help, or
+   * one with advice when none is possible.
    */
   async recover(error: unknown, model: Model): Promise<void> {
-    const { log, userId, agent } = this.#deps;
+    const { log, userId, agent, signal } = this.#deps;
+    signal.throwIfAborted();
     const isRefused = isHistoryRefused(error);
     if (!isContextExceeded(error) && !isRefused) throw error;
     const { code, message } = error as PlatformError;
