@@ -15,6 +15,7 @@ export * from "./conversations/confirmation.ts";
 export * from "./conversations/conversation-work.ts";
 export * from "./conversations/conversations.ts";
 export * from "./conversations/legacy-conversations.ts";
+export * from "./conversations/log-window.ts";
 export * from "./conversations/openai.ts";
 export * from "./conversations/openai-responses.ts";
 export * from "./conversations/own-requests.ts";

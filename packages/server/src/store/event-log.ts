@@ -25,6 +25,11 @@ export interface EventLog {
   readParsed(conversationId: string, afterSeq: number, limit: number): Promise<ParsedRecord[]>;
   /** Listed events only; a page of long events has fewer than `limit`. */
   search(conversationId: string, query: EventQuery): Promise<{ items: string[]; nextPageId: string | null }>;
+  /**
+   * Listed events by their number, from 1 without gaps; without `first`, the newest. A window of
+   * long events has fewer than `limit`.
+   */
+  window(conversationId: string, query: WindowQuery): Promise<LogWindow>;
   /** Like `search`, as JSON of a page; cached until the conversation changes. */
   pageJson(conversationId: string, query: EventQuery): Promise<string>;
   count(conversationId: string, filter?: EventFilter): Promise<number>;
@@ -67,6 +72,21 @@ export interface RunOwner {
   node: string;
   /** Epoch of the ownership; it grows with each new owner. */
   epoch: number;
+}
+
+export interface WindowQuery {
+  /** Number of the first event. */
+  first?: number | undefined;
+  limit: number;
+}
+
+/** A part of the listed events of a log. */
+export interface LogWindow {
+  items: { number: number; seq: number; json: string }[];
+  /** Number of all listed events. */
+  events: number;
+  /** Highest sequence number of the log. */
+  lastSeq: number;
 }
 
 /** The active branch of a log. */

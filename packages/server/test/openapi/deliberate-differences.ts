@@ -290,6 +290,7 @@ export const additions: readonly Deliberate[] = [
   ["POST /api/conversations/{conversation_id}/navigate", newer],
   ["GET /api/conversations/{conversation_id}/workspace*", newer],
   ["* /api/v1/app-conversations/{conversation_id}/callbacks*", extension],
+  ["GET /api/v1/app-conversations/{conversation_id}/log", extension],
   ["GET /api/v1/app-conversations/{conversation_id}/recording", extension],
   ["GET /api/v1/app-conversations/model-check", extension],
   ["POST /api/v1/app-conversations/model-check", extension],

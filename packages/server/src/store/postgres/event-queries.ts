@@ -24,7 +24,7 @@ export const eventQueries = {
   navigations: `SELECT c.number, c.last_listed, n.after, n.target, n.micros FROM conversations c
     LEFT JOIN navigations n ON n.conversation = c.number WHERE c.id = $1 ORDER BY n.after`,
   timeOf: "SELECT timestamp FROM events WHERE conversation = $1 AND listed_index = $2",
-  ascending: `SELECT json FROM events WHERE ${listed} LIMIT $4`,
+  ascending: `SELECT seq, listed_index, json FROM events WHERE ${listed} LIMIT $4`,
   descending: `SELECT json FROM events WHERE ${listed} DESC LIMIT $4`,
   ascendingPage: joined(`${listed} LIMIT $4`),
   descendingPage: joined(`${listed} DESC LIMIT $4`),

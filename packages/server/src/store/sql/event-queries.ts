@@ -19,8 +19,9 @@ export interface EventQueries {
   readonly navigations: string;
   /** Further parameter: listed index. Result: timestamp. */
   readonly timeOf: string;
-  /** Further parameters: first and last listed index, limit. Result: json. */
+  /** Further parameters: first and last listed index, limit. Result: seq, listed_index, json. */
   readonly ascending: string;
+  /** Same parameters. Result: json. */
   readonly descending: string;
   /** Same parameters and rows. Result: items, joined by commas. */
   readonly ascendingPage: string;

@@ -4,7 +4,15 @@ import { maxPageLength, pageOffset } from "@sandpiper/core/paging";
 import type { Event } from "@sandpiper/wire";
 import { LRUCache } from "lru-cache";
 import { type Navigation, spansTo } from "../branch.ts";
-import type { ActiveBranch, EventFilter, EventLog, EventPath, EventQuery } from "../event-log.ts";
+import type {
+  ActiveBranch,
+  EventFilter,
+  EventLog,
+  EventPath,
+  EventQuery,
+  LogWindow,
+  WindowQuery,
+} from "../event-log.ts";
 import type { Awaitable, SqlReader } from "./engine.ts";
 import type { EventQueries } from "./event-queries.ts";
 import { maxSeq } from "./max-seq.ts";
@@ -111,6 +119,23 @@ export class EventReads implements Omit<EventLog, "append" | "follow" | "followA
           : { sql: queries.ascending, parameters: [log.number, first + offset, last, limit] };
     const { items, nextPageId } = await this.#reader.page<"json", { json: string }>(statement, "json", query);
     return { items: items.map(({ json }) => json), nextPageId };
+  }
+
+  async window(conversationId: string, { first, limit }: WindowQuery): Promise<LogWindow> {
+    const log = await this.#log(conversationId);
+    if (!log) return { items: [], events: 0, lastSeq: 0 };
+    const { number, last_listed: last, last_seq: lastSeq } = log;
+    const from = first ?? Math.max(1, last - limit + 1);
+    const { items } = await this.#reader.page<"json", EventRow>(
+      { sql: this.#queries.ascending, parameters: [number, from, last, limit] },
+      "json",
+      { limit },
+    );
+    return {
+      items: items.map(({ seq, listed_index, json }) => ({ number: listed_index!, seq, json })),
+      events: last,
+      lastSeq,
+    };
   }
 
   async pageJson(conversationId: string, query: EventQuery): Promise<string> {

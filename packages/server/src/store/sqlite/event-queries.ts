@@ -24,7 +24,7 @@ export const eventQueries = {
   navigations: `SELECT c.number, c.last_listed, n.after, n.target, n.micros FROM conversations c
     LEFT JOIN navigations n ON n.conversation = c.number WHERE c.id = ? ORDER BY n.after`,
   timeOf: "SELECT timestamp FROM events WHERE conversation = ? AND listed_index = ?",
-  ascending: `SELECT json FROM events WHERE ${listed} LIMIT ?`,
+  ascending: `SELECT key & ${maxSeq} AS seq, listed_index, json FROM events WHERE ${listed} LIMIT ?`,
   descending: `SELECT json FROM events WHERE ${listed} DESC LIMIT ?`,
   ascendingPage: joined(`${listed} LIMIT ?`),
   descendingPage: joined(`${listed} DESC LIMIT ?`),

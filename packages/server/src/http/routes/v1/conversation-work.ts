@@ -1,6 +1,7 @@
 import type { App, HttpServices } from "../../server/services.ts";
 import { conversationDownloadRoutes } from "./conversation-download.ts";
 import { conversationGitRoutes } from "./conversation-git.ts";
+import { conversationLogRoutes } from "./conversation-log.ts";
 import { conversationMessageRoutes } from "./conversation-messages.ts";
 import { conversationModelRoutes } from "./conversation-model.ts";
 import { conversationReadRoutes } from "./conversation-reads.ts";
@@ -17,6 +18,7 @@ export function conversationWorkRoutes(
 ): void {
   conversationMessageRoutes(app, services);
   conversationReadRoutes(app, services);
+  conversationLogRoutes(app, services);
   conversationGitRoutes(app, services);
   conversationDownloadRoutes(app, services);
   conversationRecordingRoutes(app, services);
