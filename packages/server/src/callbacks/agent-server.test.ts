@@ -55,8 +55,8 @@ async function start(url = `${endpoint.url}/?team=1`, key: string | null = secre
 
 async function conversation(): Promise<string> {
   const id = newId();
-  await service.register("ann", id, []);
-  await store.conversations.create(conversationRow({ id, userId: "ann", title: "First" }));
+  const callbacks = service.rowsOf("ann", id, []);
+  await store.conversations.create(conversationRow({ id, userId: "ann", title: "First", callbacks }));
   return id;
 }
 
@@ -167,9 +167,9 @@ test("one server reports to another, which shows the conversation in its own san
     });
     await reporter.sandboxes.add();
     const own = newId();
-    await reporter.callbacks.register("default", own, []);
+    const rows = reporter.callbacks.rowsOf("default", own, []);
     await reporter.store.conversations.create(
-      conversationRow({ id: own, sandboxId: "sandbox-1", userId: "default" }),
+      conversationRow({ id: own, sandboxId: "sandbox-1", userId: "default", callbacks: rows }),
     );
     const body = { role: "user", content: [{ type: "text", text: "Hello" }], run: true };
     await reporter.call("POST", `/api/conversations/${own}/events`, { body });

@@ -10,16 +10,11 @@ export interface Callbacks {
   /** Throws InvalidParameter when the URL of a processor cannot be used. */
   check(processors: readonly CallbackProcessor[]): void;
   /**
-   * Makes the records of a new conversation's callbacks, which the caller stores: those of the
-   * processors and the operator's webhook. Throws InvalidParameter.
+   * Makes the records of a new conversation's callbacks, which the caller stores with the
+   * conversation or its start: those of the processors and the operator's webhook. Throws
+   * InvalidParameter.
    */
   rowsOf(userId: string, conversationId: string, processors: readonly CallbackProcessor[]): CallbackRow[];
-  /**
-   * Registers the processors of a start and the operator's webhook. Must be called once for every
-   * conversation before its first record; the conversation need not exist yet. A repeated call, as
-   * after a crash, does nothing. Throws InvalidParameter.
-   */
-  register(userId: string, conversationId: string, processors: readonly CallbackProcessor[]): Promise<void>;
   /** Removes the callbacks of a conversation; undelivered events are dropped. */
   drop(conversationId: string): Promise<void>;
 

@@ -8,6 +8,7 @@ import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { TestEndpoint } from "../../test/support/callback-receiver.ts";
 import { conversationRow, createTestStore, message, stateUpdate } from "../../test/support/store.ts";
+import type { CallbackRow } from "../store/callback-store.ts";
 import type { Store } from "../store/store.ts";
 import { CallbackSender, type CallbackSenderDeps } from "./sender.ts";
 import { CallbackService, type CallbackServiceDeps } from "./service.ts";
@@ -55,15 +56,14 @@ async function start(
 
 const hook = (change = {}) => ({ kind: "WebhookCallbackProcessor" as const, url: endpoint.url, ...change });
 
-async function conversation(...processors: Parameters<CallbackService["register"]>[2]): Promise<string> {
+async function conversation(...processors: Parameters<CallbackService["rowsOf"]>[2]): Promise<string> {
   const id = newId();
-  await service.register("ann", id, processors);
-  await addConversation(id);
+  await addConversation(id, service.rowsOf("ann", id, processors));
   return id;
 }
 
-async function addConversation(id: string): Promise<void> {
-  await store.conversations.create(conversationRow({ id, userId: "ann" }));
+async function addConversation(id: string, callbacks: readonly CallbackRow[] = []): Promise<void> {
+  await store.conversations.create(conversationRow({ id, userId: "ann", callbacks }));
 }
 
 async function say(id: string, ...texts: string[]): Promise<void> {
@@ -306,13 +306,12 @@ test("dropping a conversation's callbacks aborts their deliveries", async () => 
   expect(await service.list(id)).toEqual([]);
 });
 
-test("a repeated registration changes nothing, and processors without a delivery register nothing", async () => {
+test("processors without a delivery become no callbacks", async () => {
   const id = await conversation(
     hook(),
     { kind: "SetTitleCallbackProcessor" },
     { kind: "LoggingCallbackProcessor" },
   );
-  await service.register("ann", id, [hook(), hook()]);
   expect((await service.list(id)).map(({ kind }) => kind)).toEqual([
     "WebhookCallbackProcessor",
     "LoggingCallbackProcessor",
@@ -330,10 +329,10 @@ test.each([
   ["http://10.1.1.1/", "private or reserved"],
   ["http://[::ffff:169.254.169.254]/", "private or reserved"],
 ])("%s is refused", async (url, reason) => {
-  await expect(service.register("ann", newId(), [hook({ url })])).rejects.toMatchObject({
-    code: "OutboundRefused",
-    message: expect.stringContaining(reason),
-  });
+  const make = () => service.rowsOf("ann", newId(), [hook({ url })]);
+  expect(make).toThrow(
+    expect.objectContaining({ code: "OutboundRefused", message: expect.stringContaining(reason) }),
+  );
 });
 
 test("a conversation is dropped at once even if its delivery waits behind a dead endpoint", async () => {

@@ -128,18 +128,6 @@ export class CallbackService implements Callbacks {
     return this.#deps.sender.server ? [serverRow(userId, conversationId), ...own] : own;
   }
 
-  async register(
-    userId: string,
-    conversationId: string,
-    processors: readonly CallbackProcessor[],
-  ): Promise<void> {
-    const rows = this.rowsOf(userId, conversationId, processors);
-    const { callbacks } = this.#deps.store;
-    await this.#additions.run(conversationId, async () => {
-      if ((await callbacks.listByConversation(conversationId)).length === 0) await callbacks.create(rows);
-    });
-  }
-
   async drop(conversationId: string): Promise<void> {
     await this.#deps.store.callbacks.removeByConversation(conversationId);
     await Promise.all(

@@ -8,7 +8,8 @@ import type {
   Stats,
 } from "@sandpiper/wire";
 import type { Span } from "./branch.ts";
-import type { AgentDocument, PendingMessageRow } from "./conversation-parts.ts";
+import type { CallbackRow } from "./callback-store.ts";
+import type { AgentDocument, ConversationSecretsRow, PendingMessageRow } from "./conversation-parts.ts";
 import type { SandboxScope } from "./sandbox-scope.ts";
 
 export interface ConversationRow {
@@ -172,6 +173,9 @@ export interface ListPosition {
 export type NewConversation = Omit<ConversationRow, "updatedAt" | "summary" | "head"> & {
   /** See `ContextStore`. */
   context?: { document: unknown; activated: readonly string[] };
+  /** The secrets and the callbacks of the conversation. */
+  secrets?: ConversationSecretsRow | undefined;
+  callbacks?: readonly CallbackRow[];
   /** A pending message. */
   message?: Pick<PendingMessageRow, "id" | "content">;
   /** Conversations that the sandbox may have with this one. */
@@ -197,8 +201,9 @@ export interface FailedStart {
 
 export interface ConversationStore {
   /**
-   * Creates a conversation in one transaction, with a client-defined agent and the log of `copyLog`
-   * if given. Throws ConversationExists, and ConversationExternal when the limit is reached.
+   * Creates a conversation with its related rows in one transaction, with a client-defined agent
+   * and the log of `copyLog` if given. Throws ConversationExists, and ConversationExternal when the
+   * limit is reached.
    */
   create(row: NewConversation, agent?: AgentDocument, log?: string): Promise<void>;
   /**

@@ -171,6 +171,12 @@ export interface AgentProfiles {
   diagnose(userId: string, name: string, draft?: SaveAgentProfileRequest): Promise<AgentProfileDiagnostics>;
 }
 
+/**
+ * What a conversation's secrets have beside their values. A `scope` limits the user's other secrets
+ * in the sandbox.
+ */
+export type AboutSecrets = Partial<Pick<ConversationSecretsRow, "descriptions" | "sources" | "scope">>;
+
 /** Custom secrets and provider tokens of users, encrypted at rest (app-server.md section 6). */
 export interface Secrets {
   /** Custom secrets without their values, by name. */
@@ -200,18 +206,18 @@ export interface Secrets {
   ): Promise<void>;
   /**
    * Makes the record of a new conversation's secrets, which the caller stores; undefined: it has
-   * none. A `scope` limits the user's other secrets in its sandbox. Throws InvalidParameter.
+   * neither values nor a scope. Throws InvalidParameter.
    */
   newConversation(
     owner: { userId: string; conversationId: string; sandboxId: string },
     values: Readonly<Record<string, string>>,
-    scope?: readonly string[] | null,
+    about?: AboutSecrets,
   ): ConversationSecretsRow | undefined;
-  /** Adds or replaces secrets of one conversation; `scope` is as in `newConversation`. */
+  /** Adds or replaces secrets of one conversation. */
   putConversation(
     owner: { userId: string; conversationId: string; sandboxId: string },
     values: Readonly<Record<string, string>>,
-    about?: Pick<ConversationSecretsRow, "descriptions" | "sources" | "scope">,
+    about?: AboutSecrets,
   ): Promise<void>;
   /** Stores values that were fetched again, unless the source of a secret has changed. */
   refreshConversation(

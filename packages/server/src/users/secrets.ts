@@ -10,7 +10,7 @@ import type {
   LookupSecretSource,
 } from "../store/conversation-parts.ts";
 import type { DocumentStore, StoredDocument } from "../store/user-store.ts";
-import type { ProviderToken, SecretChange, Secrets } from "./api.ts";
+import type { AboutSecrets, ProviderToken, SecretChange, Secrets } from "./api.ts";
 import { parseProviderHost } from "./provider-hosts.ts";
 import { checkSecretName } from "./secret-names.ts";
 import {
@@ -128,7 +128,7 @@ export class StoredSecrets implements Secrets {
   async putConversation(
     { userId, conversationId, sandboxId }: { userId: string; conversationId: string; sandboxId: string },
     values: Readonly<Record<string, string>>,
-    { descriptions, sources, scope }: Pick<ConversationSecretsRow, "descriptions" | "sources" | "scope"> = {},
+    { descriptions, sources, scope }: AboutSecrets = {},
   ): Promise<void> {
     this.#admit(userId, values);
     await this.#changeConversation(conversationId, (before) => {
@@ -147,12 +147,12 @@ export class StoredSecrets implements Secrets {
   newConversation(
     owner: { userId: string; conversationId: string; sandboxId: string },
     values: Readonly<Record<string, string>>,
-    scope?: readonly string[] | null,
+    { descriptions, sources, scope }: AboutSecrets = {},
   ): ConversationSecretsRow | undefined {
     if (Object.keys(values).length === 0 && !scope) return undefined;
     this.#admit(owner.userId, values);
     requireRoom(values);
-    return { ...owner, values, ...(scope && { scope }) };
+    return { ...owner, values, descriptions, sources, scope };
   }
 
   async refreshConversation(

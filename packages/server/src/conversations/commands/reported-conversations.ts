@@ -16,7 +16,7 @@ import { parseReportedEvent, parseStats, parseStatus } from "./reported-event.ts
 
 export interface ReportedConversationsDeps {
   store: Pick<Store, "conversations" | "events">;
-  callbacks: Pick<Callbacks, "register">;
+  callbacks: Pick<Callbacks, "rowsOf">;
   sandboxes: Pick<Sandboxes, "running">;
   joins: Pick<SandboxJoins, "run">;
   announcements: Pick<Announcements, "announceField">;
@@ -115,15 +115,18 @@ export class ReportedConversations {
     const { userId, id: sandboxId } = sandbox;
     const createdAt = Date.now();
     const limit = { maxInSandbox: maxConversations };
-    const row = { id, userId, sandboxId, config, title: null, parentId: null, createdAt, limit };
-    await joins.run({ userId, sandboxId }, async () => {
-      await callbacks.register(userId, id, []);
-      await store.conversations.create(row).catch((error: unknown) => {
-        // Another node has stored the conversation meanwhile.
-        if (!(error instanceof PlatformError && error.code === "ConversationExists")) throw error;
-      });
+    const row = {
+      ...{ id, userId, sandboxId, config, title: null, parentId: null, createdAt, limit },
+      callbacks: callbacks.rowsOf(userId, id, []),
+    };
+    return joins.run({ userId, sandboxId }, async () => {
+      const failure = await store.conversations.create(row).catch((error: unknown) => error);
+      // Another node may have stored the conversation meanwhile.
+      const isTaken = failure instanceof PlatformError && failure.code === "ConversationExists";
+      const stored = failure === undefined || isTaken ? await store.conversations.get(id) : undefined;
+      if (!stored) throw failure;
+      return stored;
     });
-    return (await store.conversations.get(id))!;
   }
 
   #countLength(sandboxId: string, length: number): void {

@@ -15,8 +15,8 @@ import { createWorktree, removeWorktree } from "../project/worktree.ts";
 export interface ChildDeps {
   store: Pick<Store, "conversations" | "contexts" | "agents" | "conversationSecrets">;
   sandboxes: Pick<Sandboxes, "get" | "running">;
-  secrets: Pick<Secrets, "putConversation" | "removeConversation">;
-  callbacks: Pick<Callbacks, "register">;
+  secrets: Pick<Secrets, "newConversation">;
+  callbacks: Pick<Callbacks, "rowsOf">;
   masks: Pick<OutputMasks, "forUser">;
   pending: Pick<PendingMessages, "deliverFirst">;
 }
@@ -57,13 +57,12 @@ export async function startChild(
     config: { ...config, worktree: inherited, ...own },
     message,
     ...(context && { context: { document: toForkContext(context.document), activated: [] } }),
+    secrets: given && secrets.newConversation({ userId, conversationId: id, sandboxId }, given.values, given),
+    callbacks: callbacks.rowsOf(userId, id, []),
   };
   try {
-    if (given) await secrets.putConversation({ userId, conversationId: id, sandboxId }, given.values, given);
-    await callbacks.register(userId, id, []);
     await store.conversations.create(child, agent);
   } catch (error) {
-    if (!(await store.conversations.get(id))) await secrets.removeConversation(id).catch(() => {});
     await removeWorktree({ store, sandboxes }, parent, own?.worktree);
     throw error;
   }

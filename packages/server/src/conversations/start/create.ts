@@ -13,9 +13,9 @@ import type { CreationPlans, SandboxTarget } from "./creation-plans.ts";
 
 export interface ConversationCreatorDeps {
   store: Pick<Store, "conversations">;
-  callbacks: Pick<Callbacks, "register">;
+  callbacks: Pick<Callbacks, "rowsOf">;
   sandboxes: Pick<Sandboxes, "get" | "running">;
-  secrets: Pick<ClientSecrets, "put" | "dropUnowned">;
+  secrets: Pick<ClientSecrets, "makeRow">;
   plans: CreationPlans;
   pending: Pick<PendingMessages, "deliver" | "deliverFirst">;
 }
@@ -50,14 +50,13 @@ export class ConversationCreator {
     if (existing) throw new PlatformError("ConversationIdTaken", { id });
     const { row, document, secrets: given } = await plans.plan(id, target, request);
     if (trace) row.config.trace = trace;
-    // Secrets are stored first; after a crash the next process removes those without conversation.
     try {
       const scope = row.config.launchedProfile?.secretRefs;
-      await secrets.put({ userId, conversationId: id, sandboxId }, given.values, given.sources, scope);
-      await callbacks.register(userId, id, []);
+      const place = { userId, conversationId: id, sandboxId };
+      row.secrets = secrets.makeRow(place, given.values, given.sources, scope);
+      row.callbacks = callbacks.rowsOf(userId, id, []);
       await store.conversations.create(row, document);
     } catch (error) {
-      await secrets.dropUnowned(id).catch(() => {});
       await removeWorktree({ store, sandboxes }, target, row.config.worktree);
       throw error;
     }

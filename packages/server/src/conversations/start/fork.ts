@@ -17,8 +17,8 @@ import { parseOrCreateId } from "./checks.ts";
 
 export interface ForkDeps extends Pick<BranchDeps, "store" | "sandboxes" | "replacements"> {
   joins: Pick<SandboxJoins, "run">;
-  secrets: Pick<Secrets, "putConversation" | "removeConversation">;
-  callbacks: Pick<Callbacks, "register">;
+  secrets: Pick<Secrets, "newConversation">;
+  callbacks: Pick<Callbacks, "rowsOf">;
 }
 
 /**
@@ -76,9 +76,10 @@ export async function forkConversation(
       forkedFrom: { conversationId: source.id, eventId },
     },
     ...(context && { context: { document: toForkContext(context.document), activated: skills } }),
+    secrets: own && secrets.newConversation({ userId, conversationId: id, sandboxId }, own.values, own),
+    callbacks: callbacks.rowsOf(userId, id, []),
   };
   const head = source.head === null ? null : eventId;
-  if (own) await secrets.putConversation({ userId, conversationId: id, sandboxId }, own.values, own);
   let log: string | undefined;
   try {
     const copied = { head, metrics: keepsMetrics ? metrics : null };
@@ -86,13 +87,9 @@ export async function forkConversation(
     log = copy;
     // The fork appears with its whole log, or a crash leaves a hidden log that is removed.
     if (records.length > 0) await events.append(copy, records);
-    await joins.run(source, async () => {
-      await callbacks.register(userId, id, []);
-      await conversations.create(forked, agent, copy);
-    });
+    await joins.run(source, () => conversations.create(forked, agent, copy));
   } catch (error) {
     if (log !== undefined) await conversations.dropLog(log).catch(() => {});
-    if (!(await conversations.get(id))) await secrets.removeConversation(id).catch(() => {});
     throw error;
   }
   return { row: (await conversations.get(id))!, restored: copied ? snapshot?.id : undefined };

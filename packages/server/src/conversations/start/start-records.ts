@@ -41,7 +41,7 @@ export class StartRecords {
     const place = { userId, conversationId, sandboxId };
     await store.startTasks.create(row, {
       owner,
-      secrets: secrets.newConversation(place, request.secrets ?? {}, scope),
+      secrets: secrets.newConversation(place, request.secrets ?? {}, { scope: scope ?? undefined }),
       callbacks: callbacks.rowsOf(userId, conversationId, request.processors ?? []),
     });
     return row;

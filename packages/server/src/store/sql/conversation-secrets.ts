@@ -15,8 +15,8 @@ type Stored = string | { value: string; description?: string; source?: LookupSec
 const scopeKey = "*scope";
 
 /**
- * The encrypted secrets of conversations. Their table has no foreign key, because they are written
- * before their conversation.
+ * The encrypted secrets of conversations. Their table has no foreign key, because a start
+ * stores them before its conversation.
  */
 export class SqlConversationSecrets implements ConversationSecretStore {
   readonly #context: SqlContext;

@@ -18,10 +18,9 @@ import type {
 import type { SandboxScope } from "../sandbox-scope.ts";
 import { ConstraintViolation } from "./constraint-violation.ts";
 import type { SqlContext } from "./context.ts";
-import { encryptAgent } from "./conversation-agents.ts";
+import { creationStatements } from "./conversation-creation.ts";
 import type { SqlDialect } from "./dialect.ts";
 import type { WriteLimit } from "./engine.ts";
-import { insertPending } from "./pending-messages.ts";
 import { removeRelated } from "./related-rows.ts";
 import { scopeQueries } from "./scope-queries.ts";
 import type { Statement } from "./statement.ts";
@@ -74,41 +73,9 @@ export class SqlConversations implements ConversationStore {
   }
 
   async create(row: NewConversation, agent?: AgentDocument, log?: string): Promise<void> {
-    const { build, dialect, vault, writer } = this.#context;
-    const values = {
-      ...dialect.configColumns(row.config),
-      id: row.id,
-      user_id: row.userId,
-      sandbox_id: row.sandboxId,
-      config: JSON.stringify(row.config),
-      title: row.title,
-      parent_id: row.parentId,
-      created_at: row.createdAt,
-      updated_at: row.createdAt,
-    };
-    const make =
-      log === undefined
-        ? build.insertInto("conversations").values(values)
-        : build.updateTable("conversations").set(values).where("id", "=", log);
+    const { writer } = this.#context;
     try {
-      const statements = [compile(make)];
-      if (agent) {
-        const document = encryptAgent(vault, row.id, agent);
-        statements.push(
-          compile(build.insertInto("conversation_agents").values({ conversation_id: row.id, document })),
-        );
-      }
-      if (row.context) {
-        const { document, activated } = row.context;
-        const context = { document: JSON.stringify(document), activated: JSON.stringify(activated) };
-        statements.push(
-          compile(build.insertInto("conversation_contexts").values({ conversation_id: row.id, ...context })),
-        );
-      }
-      if (row.message) {
-        const { id: conversationId, userId, createdAt } = row;
-        statements.push(insertPending(build, { ...row.message, conversationId, userId, createdAt }));
-      }
+      const statements = creationStatements(this.#context, row, agent, log);
       if (row.limit) await writer.addWithin(limitOf(row, row.limit.maxInSandbox), ...statements);
       else await writer.add(row.userId, ...statements);
     } catch (error) {
