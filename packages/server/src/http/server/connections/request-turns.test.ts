@@ -6,13 +6,16 @@ import { expect, test } from "vitest";
 import { RequestTurns } from "./request-turns.ts";
 
 /** Serves with turns; `requests` counts what Node's parser gave to the server. */
-async function serve(listener: RequestListener) {
+async function serve(
+  listener: RequestListener,
+  scheduler: Pick<EventLoopScheduler, "queue"> = new EventLoopScheduler(),
+) {
   const seen = { requests: 0 };
   const server = createServer((request, response) => {
     seen.requests++;
     turns.take(request, response, () => listener(request, response));
   });
-  const turns = new RequestTurns(server, new EventLoopScheduler());
+  const turns = new RequestTurns(server, scheduler);
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
@@ -76,19 +79,33 @@ test("requests that are sent while none is answered wait at the client", async (
 });
 
 test("the answer to another client comes between the requests of one connection", async () => {
-  const order: string[] = [];
-  await using server = await serve((request, response) => {
-    order.push(request.url!);
-    response.end("ok");
-    if (order.length === 2) other.write("GET /other HTTP/1.1\r\nHost: x\r\n\r\n");
-  });
+  const turns: (() => void)[] = [];
+  const queue = { add: (work: () => void) => void turns.push(work) } as TimeSlicedQueue;
+  const answered: string[] = [];
+  await using server = await serve(
+    (request, response) => {
+      answered.push(request.url!);
+      response.end("ok");
+    },
+    { queue: () => queue },
+  );
+  const arrival = (path: string) =>
+    new Promise<void>((resolve) => {
+      server.server.on("request", ({ url }) => url === path && resolve());
+    });
+  const [first, second] = [arrival("/many"), arrival("/other")];
+  const many = connect(server.port, "127.0.0.1");
+  many.resume().write("GET /many HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1_000));
+  await first;
   const other = connect(server.port, "127.0.0.1");
-  await once(other, "connect");
-  const socket = connect(server.port, "127.0.0.1");
-  socket.resume().write("GET /many HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1_000));
-  while (!order.includes("/other")) await new Promise((resolve) => setTimeout(resolve, 5));
-  expect(order.indexOf("/other")).toBeLessThan(900);
-  socket.destroy();
+  other.write("GET /other HTTP/1.1\r\nHost: x\r\n\r\n");
+  await second;
+  while (!answered.includes("/other")) {
+    turns.shift()?.();
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  expect(answered.indexOf("/other")).toBeLessThan(10);
+  many.destroy();
   other.destroy();
 });
 
