@@ -31,25 +31,22 @@ const migrations: readonly string[] = [
 ];
 
 /**
- * Migrates a database to the current schema, one transaction per migration. Throws ConfigInvalid
- * without a change when a newer version has written the database.
+ * Migrates a database to the current schema in one transaction. Throws ConfigInvalid without a
+ * change when a newer version has written the database.
  */
 export function migrate(database: DatabaseSync, dir: string): void {
   const version = schemaVersion(database);
   if (version > migrations.length) {
     throw new PlatformError("DatabaseTooNew", { dir, version, known: migrations.length });
   }
-  for (const [index, sql] of migrations.entries()) {
-    if (index < version) continue;
-    database.exec("BEGIN IMMEDIATE");
-    try {
-      database.exec(sql);
-      database.exec(`PRAGMA user_version = ${index + 1}`);
-      database.exec("COMMIT");
-    } catch (error) {
-      if (database.isTransaction) database.exec("ROLLBACK");
-      throw error;
-    }
+  if (version === migrations.length) return;
+  database.exec("BEGIN IMMEDIATE");
+  try {
+    for (const sql of migrations.slice(version)) database.exec(sql);
+    database.exec(`PRAGMA user_version = ${migrations.length}; COMMIT`);
+  } catch (error) {
+    if (database.isTransaction) database.exec("ROLLBACK");
+    throw error;
   }
 }
 

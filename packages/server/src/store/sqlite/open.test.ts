@@ -81,6 +81,21 @@ test("sandboxes of the first schema are kept, and their last use is set to now",
   await store.close();
 });
 
+test("an update that fails changes nothing, so the version before it can use the database", async () => {
+  await (await openStore(dir)).close();
+  for (const name of readdirSync(join(dir, "store")).filter((name) => name.startsWith("sandpiper.db")))
+    rmSync(join(dir, "store", name));
+  const old = new DatabaseSync(database());
+  old.exec(`${initial} CREATE TABLE blob_references (taken TEXT); PRAGMA user_version = 1;`);
+  const schema = old.prepare("SELECT name, sql FROM sqlite_schema").all();
+  old.close();
+  await expect(openStore(dir)).rejects.toThrow("blob_references already exists");
+  const after = new DatabaseSync(database());
+  expect(after.prepare("PRAGMA user_version").get()).toEqual({ user_version: 1 });
+  expect(after.prepare("SELECT name, sql FROM sqlite_schema").all()).toEqual(schema);
+  after.close();
+});
+
 test("a damaged database is refused with a sentence that names the file", async () => {
   await (await openStore(dir)).close();
   writeFileSync(database(), randomBytes(8192));
