@@ -181,6 +181,11 @@ export interface ConversationCommands {
    */
   send(id: string, content: Content[], options: SendOptions): Promise<void>;
   /**
+   * Like `send`, but does nothing when the conversation has an event with the id `eventId`, so that
+   * a client can repeat a request without an answer.
+   */
+  sendOnce(id: string, content: Content[], options: SendOptions & { eventId: string }): Promise<void>;
+  /**
    * Starts a run, or approves the waiting actions. Throws ConversationRunning,
    * ConversationArchived.
    */

@@ -113,6 +113,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
   const replacements = new KeyedMutex();
   const commands: ConversationCommands = {
     send: (id, content, options) => messages.send(id, content, options),
+    sendOnce: (id, content, options) => messages.sendOnce(id, content, options),
     run: (id) => runCommands.run(id),
     reject: (id, reason) => runCommands.reject(id, reason),
     pause: (id) => runCommands.pause(id),
@@ -222,7 +223,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
     titles: messageTitles,
     runner,
   });
-  const messages = new Messages({ access, goals, commands: runCommands, announcements, delivery });
+  const messages = new Messages({ store, access, goals, commands: runCommands, announcements, delivery });
   const pending = new PendingMessages({ store, commands, sandboxes, logger });
   const details = new ConversationDetails({ store, callbacks, announcements });
   const switches = new ModelSwitches({ store, settings, announcements });

@@ -1,4 +1,5 @@
 import { type Static, Type } from "typebox";
+import { idPattern } from "../common/ids.ts";
 import { Nullable, StringEnum } from "../common/schema.ts";
 import { SandboxStatus } from "../sandboxes/sandboxes.ts";
 import { SendMessageRequest } from "./conversations.ts";
@@ -11,6 +12,14 @@ export const AppSendMessageRequest = Type.Object({
   role: Type.Optional(Type.Literal("user", { default: "user" })),
   content: SendMessageRequest.properties.content,
   run: Type.Optional(Type.Boolean({ default: true })),
+  /** An addition to the contract. */
+  message_id: Type.Optional(
+    Type.String({
+      description:
+        "UUID of the message's event; a message with the id of an event of the conversation is not sent again",
+      "x-documented": { pattern: idPattern },
+    }),
+  ),
 });
 
 export const AppSendMessageResponse = Type.Object({

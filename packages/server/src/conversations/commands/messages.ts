@@ -1,4 +1,5 @@
 import type { Content } from "@sandpiper/wire";
+import type { Store } from "../../store/store.ts";
 import type { SendOptions } from "../api.ts";
 import type { ConversationLookup } from "../lookup.ts";
 import type { Announcements } from "../run/announcements.ts";
@@ -7,6 +8,7 @@ import type { MessageDelivery } from "./message-delivery.ts";
 import type { RunCommands } from "./run-commands.ts";
 
 export interface MessagesDeps {
+  store: Pick<Store, "events">;
   access: ConversationLookup;
   goals: Pick<Goals, "stop">;
   commands: Pick<RunCommands, "answerByMessage">;
@@ -36,5 +38,17 @@ export class Messages {
       await delivery.deliver(await access.requireWithSandbox(id), content, options);
     };
     await (rejects ? commands.answerByMessage(id, deliver) : deliver());
+  }
+
+  /** See `ConversationCommands.sendOnce`. */
+  async sendOnce(id: string, content: Content[], options: SendOptions & { eventId: string }): Promise<void> {
+    const isSent = async () => (await this.#deps.store.events.batch(id, [options.eventId]))[0] !== null;
+    if (await isSent()) return;
+    try {
+      await this.send(id, content, options);
+    } catch (error) {
+      // A request with the same id may have been first: the log takes each id once.
+      if (!(await isSent())) throw error;
+    }
   }
 }

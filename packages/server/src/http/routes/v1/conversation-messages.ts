@@ -7,6 +7,7 @@ import {
 import { Type } from "typebox";
 import { parseContent } from "../../../conversations/log/messages.ts";
 import { conversation, ofRequest, param } from "../../forwarding/concern.ts";
+import { parseOptionalId } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
 import { requireRunning } from "./conversation-sandbox.ts";
@@ -42,8 +43,12 @@ export function conversationMessageRoutes(
     async (request) => {
       const row = await requireConversation(conversations, request.principal, request.params.conversation_id);
       const { status } = await requireRunning(sandboxes, row);
-      const { content, run = true } = request.body;
-      await conversations.commands.send(row.id, parseContent(content), { run });
+      const { content, run = true, message_id: messageId } = request.body;
+      const eventId = parseOptionalId(messageId, "body", "message_id");
+      const parts = parseContent(content);
+      await (eventId === undefined
+        ? conversations.commands.send(row.id, parts, { run })
+        : conversations.commands.sendOnce(row.id, parts, { run, eventId }));
       return { success: true, sandbox_status: status, message: null };
     },
   );

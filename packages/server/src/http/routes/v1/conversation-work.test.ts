@@ -71,6 +71,24 @@ test("a message needs a running sandbox, and every other state has its own error
   expect(await texts(id)).toEqual(["hello", "go"]);
 });
 
+test("a message with an id is sent once, however often and at once it is repeated", async () => {
+  const sandbox = server.sandboxes.add({ id: "repeated" });
+  const id = await server.addConversation(defaultUser, sandbox.id);
+  const path = `/api/v1/app-conversations/${hexId(id)}/send-message`;
+  const message_id = newId();
+  const repeat = () => post(path, { ...text("once"), run: false, message_id });
+  const others = (name: string) =>
+    Array.from({ length: 5 }, (_, index) => post(path, { ...text(`${name} ${index}`), run: false }));
+  const answers = await Promise.all([...others("a"), repeat(), ...others("b"), repeat(), repeat()]);
+  answers.push(await repeat(), await post(path, { ...text("x"), run: false, message_id: hexId(message_id) }));
+  expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
+  const sent = await texts(id);
+  expect(sent.filter((words) => words === "once")).toEqual(["once"]);
+  expect(sent).toHaveLength(11);
+  expect((await server.events.batch(id, [message_id]))[0]).toContain("once");
+  expect((await post(path, { ...text("x"), message_id: "nonsense" })).status).toBe(422);
+});
+
 test("messages to a starting conversation are queued in order and delivered once", async () => {
   const conversationId = newId();
   const task = {
