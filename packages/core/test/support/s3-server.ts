@@ -32,6 +32,9 @@ export interface S3Server {
   access: { id: string; secret: string };
   /** Ends it at once. */
   kill(): Promise<void>;
+  /** Stops it without closing its connections, until `thaw`. */
+  freeze(): void;
+  thaw(): void;
   /** Starts it again at the same address, with the same objects. */
   restart(): Promise<void>;
   /** Ends it and removes its files. */
@@ -78,6 +81,8 @@ export async function startS3Server({ folder }: { folder?: string } = {}): Promi
     objects: join(data, bucket, "team"),
     access,
     kill,
+    freeze: () => void child?.kill("SIGSTOP"),
+    thaw: () => void child?.kill("SIGCONT"),
     restart,
     async close() {
       await kill();

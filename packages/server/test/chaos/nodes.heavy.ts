@@ -10,13 +10,13 @@ test(
     const seed = number("CHAOS_SEED", Date.now() % 1_000_000);
     const log = (text: string) => void process.stdout.write(`${text}\n`);
     log(`CHAOS_SEED=${seed}`);
-    const { problems } = await runNodesChaos({
+    const { problems, folder } = await runNodesChaos({
       ...{ seed, log, durationMs: seconds * 1_000 },
       nodes: number("CHAOS_NODES", 3),
       ...(process.env.CHAOS_FAULTS && { only: new RegExp(process.env.CHAOS_FAULTS) }),
       conversations: number("CHAOS_CONVERSATIONS", 50),
     });
-    expect(problems).toEqual([]);
+    expect(problems, `the logs of what is wrong are in ${folder}`).toEqual([]);
   },
   (seconds + 900) * 1_000,
 );

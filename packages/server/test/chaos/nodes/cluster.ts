@@ -12,6 +12,18 @@ interface Node {
   isStopped: boolean;
 }
 
+interface NodeOutput {
+  node: number;
+  url: string;
+  text: string;
+}
+
+const outputOf = (index: number, { url, output }: ServerProcess): NodeOutput => ({
+  node: index + 1,
+  url,
+  text: output(),
+});
+
 export interface ClusterOptions {
   dataDir: string;
   nodes: number;
@@ -25,7 +37,7 @@ type ClusterParts = Pick<Cluster, "postgres" | "database" | "proxy">;
 export class Cluster {
   readonly #options: ClusterOptions;
   readonly #nodes: Node[] = [];
-  #output = "";
+  readonly #ended: NodeOutput[] = [];
   readonly postgres: PostgresServer;
   /** The address of the database without a link between. */
   readonly database: string;
@@ -49,6 +61,7 @@ export class Cluster {
       const link = await openLink(postgres.port);
       cluster.#nodes.push({ link, process: undefined, isStopped: false });
       await cluster.startNode(index);
+      if (index === 0) await cluster.logs.noteOwners();
     }
     return cluster;
   }
@@ -69,6 +82,10 @@ export class Cluster {
 
   link(index: number): Link {
     return this.#nodes[index]!.link;
+  }
+
+  get dataDir(): string {
+    return this.#options.dataDir;
   }
 
   /** Address of a node. Throws when it is dead. */
@@ -92,7 +109,7 @@ export class Cluster {
     const ending = node.process!.end(signal);
     if (node.isStopped) this.resume(index);
     await ending;
-    this.#output += node.process!.output();
+    this.#ended.push(outputOf(index, node.process!));
     node.process = undefined;
     this.#list();
   }
@@ -115,9 +132,24 @@ export class Cluster {
     this.#list();
   }
 
-  /** Returns the output of all nodes. */
-  output(): string {
-    return this.#output + this.#nodes.map(({ process }) => process?.output() ?? "").join("");
+  /** Returns the lines that all nodes have printed, each after the number of its node. */
+  lines(): string[] {
+    const present = this.#nodes.flatMap(({ process }, index) => (process ? [outputOf(index, process)] : []));
+    return [...this.#ended, ...present].flatMap(({ node, url, text }) =>
+      text.split("\n").map((line) => `node ${node} ${url} ${line}`),
+    );
+  }
+
+  /** Returns the lines since a time (milliseconds since the epoch), in the order of their times. */
+  linesSince(time: number): string[] {
+    const timed = this.lines().map((line) => ({
+      line,
+      at: Date.parse(/"time":"([^"]+)"/.exec(line)?.[1] ?? ""),
+    }));
+    return timed
+      .filter(({ at }) => at >= time)
+      .sort((one, other) => one.at - other.at)
+      .map(({ line, at }) => `${new Date(at).toISOString()} ${line}`);
   }
 
   /** Ends the proxy, the nodes, their links and PostgreSQL. */

@@ -1,3 +1,4 @@
+import type { S3Server } from "@sandpiper/core/test/support/s3-server";
 import { type NodesState, pause } from "./state.ts";
 
 /** A fault of the cluster. */
@@ -11,7 +12,7 @@ export interface Fault {
 const awayMs = 6_000;
 const frozenMs = 10_000;
 
-/** Returns the faults of one node and those of the database. */
+/** Returns the faults of one node, of the database and of the shared blobs. */
 export function listFaults(state: NodesState, node: number): Fault[] {
   const { cluster } = state;
   const link = cluster.link(node);
@@ -64,6 +65,28 @@ export function listFaults(state: NodesState, node: number): Fault[] {
         await cluster.postgres.kill();
         await between(200, 5_000);
         await cluster.postgres.start();
+      },
+    },
+    ...(state.blobs ? listBlobFaults(state.blobs) : []),
+  ];
+}
+
+function listBlobFaults(blobs: S3Server): Fault[] {
+  return [
+    {
+      name: "the S3 server is killed",
+      async run(between) {
+        await blobs.kill();
+        await between(200, 5_000);
+        await blobs.restart();
+      },
+    },
+    {
+      name: "the S3 server is frozen",
+      async run(between) {
+        blobs.freeze();
+        await between(500, 9_000);
+        blobs.thaw();
       },
     },
   ];

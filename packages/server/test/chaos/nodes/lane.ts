@@ -6,6 +6,8 @@ import { getStatus } from "../every-append/judge.ts";
 import { createRequest } from "../every-append/request.ts";
 import { checkFork } from "./fork.ts";
 import { findProblems, takeoverOf } from "./judge.ts";
+import { writeConversation } from "./record.ts";
+import { restSandbox } from "./rest.ts";
 import { type ActiveConversation, type NodesState, pause } from "./state.ts";
 import { typeInto } from "./typist.ts";
 
@@ -22,7 +24,7 @@ export async function runLane(state: NodesState, worker: Worker, number: number)
   const { logs } = state.cluster;
   for (let round = 0; !state.closing; round++) {
     const going: ActiveConversation = {
-      ...{ id: newId(), worker, earlier: [] },
+      ...{ id: newId(), worker, earlier: [], begun: Date.now(), resting: false },
       faults: Date.now() < state.faultUntil ? 1 : 0,
     };
     const follower = new Follower(going.id, ways[(number + round) % ways.length]!);
@@ -32,6 +34,8 @@ export async function runLane(state: NodesState, worker: Worker, number: number)
       await startConversation(state, going);
       const following = follow(state, worker, follower, over.signal);
       const typing = number % 3 === 0 ? typeInto(state, going, over.signal) : Promise.resolve([]);
+      const resting =
+        state.blobs && number % 3 === 1 ? restSandbox(state, going, over.signal) : Promise.resolve();
       const hasEnded = await driveToEnd(state, going);
       const after = await logs.readAll(going.id);
       const own = after.get(going.id)!;
@@ -41,7 +45,7 @@ export async function runLane(state: NodesState, worker: Worker, number: number)
         await pause(50);
       over.abort();
       const found = await typing;
-      await following;
+      await Promise.all([following, resting]);
       if (!hasEnded) {
         const [start] = await logs.query(
           "SELECT status, detail FROM start_tasks WHERE conversation_id = $1",
@@ -64,6 +68,7 @@ export async function runLane(state: NodesState, worker: Worker, number: number)
         ...found.map((text) => `${worker.name} ${going.id}, ${going.faults} faults: ${text}`),
       );
       if (found.length === 0) await remove(state, going);
+      else await writeConversation(state, going, found);
     } finally {
       over.abort();
       state.active.delete(going);
@@ -105,14 +110,15 @@ async function follow(
 }
 
 /** Performs the user's steps until the conversation rests. Returns false on a time-out. */
-async function driveToEnd(state: NodesState, { id, worker }: ActiveConversation): Promise<boolean> {
+async function driveToEnd(state: NodesState, going: ActiveConversation): Promise<boolean> {
+  const { id, worker } = going;
   const { logs } = state.cluster;
   const call = state.cluster.caller(worker.key);
   for (const end = Date.now() + endMs; Date.now() < end; await pause(lookMs)) {
     const [row] = await logs.query("SELECT execution_status AS status FROM conversations WHERE id = $1", id);
     if (row?.status === "error" || row?.status === "stuck") return true;
     if (!row && (await hasFailed(state, id))) return false;
-    if (!row || (row.status !== "finished" && !worker.task.userActions)) continue;
+    if (!row || going.resting || (row.status !== "finished" && !worker.task.userActions)) continue;
     const log = await logs.read(id);
     const isDone = (await worker.task.userActions?.(call, id, log).catch(() => false)) ?? true;
     if (isDone && getStatus(log) === "finished") return true;

@@ -1,6 +1,7 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, rmdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { s3Program, startS3Server } from "@sandpiper/core/test/support/s3-server";
 import { stub } from "@sandpiper/core/test/support/stub";
 import { startModelServer } from "@sandpiper/models/test/support/model-server";
 import { startMcpServer } from "../../support/mcp-server.ts";
@@ -31,6 +32,8 @@ export interface Outcome {
   problems: string[];
   /** Times from a node's death to the next event of each of its conversations, ms. */
   takeovers: number[];
+  /** Folder with the logs of the conversations that are wrong. */
+  folder: string;
 }
 
 /**
@@ -59,18 +62,27 @@ export async function runNodesChaos(options: Options): Promise<Outcome> {
   });
   const mcp = await startMcpServer("mcp-key-of-the-test");
   const dataDir = await mkdtemp(join(tmpdir(), "sandpiper-nodes-"));
+  const blobs = s3Program === undefined ? undefined : await startS3Server();
   const cluster = await Cluster.start({
     ...{ dataDir, nodes },
     env: {
+      // A paused sandbox is hibernated, and its files are copied to the shared blobs.
+      SANDPIPER_HIBERNATE_AFTER: "1",
+      ...(blobs && {
+        SANDPIPER_BLOBS: `s3://${blobs.place.bucket}/chaos`,
+        SANDPIPER_BLOBS_ENDPOINT: blobs.place.endpoint!,
+        SANDPIPER_BLOBS_CREDENTIALS: blobs.place.credentialsFile!,
+      }),
       SANDPIPER_OUTBOUND_PRIVATE: "127.0.0.0/8",
       SANDPIPER_MAX_REQUESTS: "0",
       SANDPIPER_MAX_SANDBOXES: "0",
-      SANDPIPER_LOG_LEVEL: "warn",
+      SANDPIPER_LOG_LEVEL: "info",
     },
   });
   const state: NodesState = {
-    ...{ cluster, active: new Set(), closing: false, problems: [], finished: 0 },
-    ...{ orphans: [], takeovers: [], typed: 0, faultUntil: 0 },
+    ...{ cluster, blobs, active: new Set(), closing: false, problems: [], finished: 0 },
+    ...{ orphans: [], takeovers: [], typed: 0, moved: 0, faultUntil: 0, happened: [] },
+    folder: await mkdtemp(join(tmpdir(), `sandpiper-chaos-${seed}-`)),
   };
   try {
     const call = ({ key }: Worker) => cluster.caller(key);
@@ -88,20 +100,24 @@ export async function runNodesChaos(options: Options): Promise<Outcome> {
       const faults = possible.filter(({ name }) => only.test(name));
       const fault = faults[Math.floor(random() * faults.length)]!;
       log(
-        `${at()}: ${fault.name} (${round}); ${state.active.size} are going on, ${state.finished} have ended, ${state.typed} lines were typed`,
+        `${at()}: ${fault.name} (${round}); ${state.active.size} are going on, ${state.finished} have ended, ${state.typed} lines were typed, ${state.moved} sandboxes have moved`,
       );
       state.faultUntil = Number.POSITIVE_INFINITY;
       for (const conversation of state.active) conversation.faults += 1;
       await noteLogs(state);
+      state.happened.push({ at: Date.now(), name: `${fault.name} (${round})` });
       await fault.run(between);
+      state.happened.push({ at: Date.now(), name: `end of ${round}` });
       state.faultUntil = Date.now() + aftermathMs;
       await noteLogs(state);
     }
     state.closing = true;
     await all;
     const { takeovers } = state;
+    const restored = cluster.lines().filter((line) => line.includes('"kept files restored"')).length;
     log(
       `${at()}: all ${state.finished} conversations have ended, ${state.problems.length} wrong; ${failed.size} calls failed and were made again; ` +
+        `the files of ${state.moved} sandboxes were taken away, and restored ${restored} times; ` +
         `${takeovers.length} conversations lost their node and had their next event after ${quantile(takeovers, 0.5)} ms (p50), ${quantile(takeovers, 0.95)} ms (p95)`,
     );
     for (const problem of state.problems) log(`  ${problem}`);
@@ -110,14 +126,18 @@ export async function runNodesChaos(options: Options): Promise<Outcome> {
     state.closing = true;
     for (const { key } of users) await removeSandboxes(cluster.caller(key)).catch(() => {});
     await cluster.close();
-    const lines = cluster.output().split("\n");
+    await blobs?.close();
+    const lines = cluster.lines();
     const isMeant = (line: string) => line.includes("DatabaseUnavailable");
     state.problems.push(...lines.filter((line) => /"level":[56]0/.test(line) && !isMeant(line)).slice(0, 20));
     await models.close();
     mcp.close();
     await rm(dataDir, { recursive: true, force: true });
+    // The folder stays when it has something to say.
+    await rmdir(state.folder).catch(() => {});
   }
-  return { problems: state.problems, takeovers: state.takeovers };
+  const { problems, takeovers, folder } = state;
+  return { problems, takeovers, folder };
 }
 
 /** Notes the logs of all conversations in progress. */

@@ -1,3 +1,4 @@
+import type { S3Server } from "@sandpiper/core/test/support/s3-server";
 import type { Worker } from "../all-faults/state.ts";
 import type { StoredRecord } from "../every-append/log.ts";
 import type { Cluster } from "./cluster.ts";
@@ -8,6 +9,10 @@ export interface ActiveConversation {
   worker: Worker;
   /** The logs of the conversation at each fault. */
   readonly earlier: ReadonlyMap<string, readonly StoredRecord[]>[];
+  /** Time of its begin, milliseconds since the epoch. */
+  readonly begun: number;
+  /** Its sandbox rests, so that its user does nothing. */
+  resting: boolean;
   /** How many faults occurred during the conversation, each counted once. */
   faults: number;
 }
@@ -23,10 +28,16 @@ export interface Orphan {
 
 export interface NodesState {
   readonly cluster: Cluster;
+  /** Undefined where no S3 server is built: then no sandbox rests. */
+  readonly blobs: S3Server | undefined;
   readonly active: Set<ActiveConversation>;
   /** True when lanes start no new conversations. */
   closing: boolean;
   readonly problems: string[];
+  /** Folder for what is known about conversations with problems. */
+  readonly folder: string;
+  /** The begins and ends of all faults. */
+  readonly happened: { at: number; name: string }[];
   /** Number of conversations that have ended, forks included. */
   finished: number;
   readonly orphans: Orphan[];
@@ -34,6 +45,8 @@ export interface NodesState {
   readonly takeovers: number[];
   /** Time until which a conversation that begins counts the last fault, ms since the epoch. */
   faultUntil: number;
+  /** Number of sandboxes whose files came from the shared blobs. */
+  moved: number;
   /** Number of lines that users have typed into terminals. */
   typed: number;
 }

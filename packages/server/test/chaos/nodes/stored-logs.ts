@@ -1,6 +1,20 @@
 import pg from "pg";
 import type { StoredRecord } from "../every-append/log.ts";
 
+/** Makes the database note which owner stored which record. */
+const recordOwners = `
+CREATE TABLE chaos_owners (conversation bigint, seq integer, owner text, epoch bigint, at timestamptz);
+CREATE INDEX chaos_owners_by_record ON chaos_owners (conversation, seq);
+CREATE FUNCTION chaos_note_owners() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO chaos_owners
+    SELECT e.conversation, e.seq, c.owner, c.epoch, clock_timestamp()
+    FROM added e JOIN conversations c ON c.number = e.conversation;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER chaos_note_owners AFTER INSERT ON events REFERENCING NEW TABLE AS added
+  FOR EACH STATEMENT EXECUTE FUNCTION chaos_note_owners()`;
+
 /** Reads the database of a cluster, and waits for it when it is down. */
 export class StoredLogs {
   readonly #pool: pg.Pool;
@@ -20,6 +34,11 @@ export class StoredLogs {
         await new Promise((resolve) => setTimeout(resolve, 100));
       }
     }
+  }
+
+  /** Makes the database note the owner of each record. A node must have made the tables. */
+  async noteOwners(): Promise<void> {
+    await this.query(recordOwners);
   }
 
   /** The log of a conversation. */
@@ -53,6 +72,16 @@ export class StoredLogs {
       id,
     );
     return rows.map(({ answer }) => String(answer)).sort();
+  }
+
+  /** The owner of each record of a conversation, in the order of the records. */
+  async owners(id: string): Promise<{ at: Date; owner: string | null; epoch: string }[]> {
+    const rows = await this.query(
+      `SELECT o.at, o.owner, o.epoch FROM events e LEFT JOIN chaos_owners o USING (conversation, seq)
+        WHERE e.conversation = (SELECT number FROM conversations WHERE id = $1) ORDER BY e.seq`,
+      id,
+    );
+    return rows as { at: Date; owner: string | null; epoch: string }[];
   }
 
   /** The running conversations, with their last numbers and the nodes that own them. */
