@@ -59,6 +59,7 @@ export const appServer: readonly Deliberate[] = [
   ["* /api/v1/app-conversations*: *sandbox_spec_id: ours alone", extension],
   ["* /api/v1/app-conversations*: *max_budget_per_task: ours alone", extension],
   ["* /api/v1/app-conversations*: *tags: ours alone", extension],
+  ["POST /api/v1/app-conversations/{conversation_id}/send-message: body message_id: ours alone", extension],
   ["*task_type: also CREATE_MICROAGENT", "V0 clients send it"],
   [
     "POST /api/v1/conversations/{conversation_id}/pending-messages: body *: ours alone",
