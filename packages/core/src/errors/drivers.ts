@@ -7,6 +7,8 @@ export const driversErrors = {
     SandboxIdInvalid: '"{id}" is not a valid sandbox id.',
     SnapshotIdInvalid: '"{id}" is not a valid snapshot id.',
     SandboxAlreadyRunning: "The sandbox {id} is already running.",
+    SandboxTurnLost:
+      "The sandbox {id} is started or ended by another operation, which did not wait for this one any longer; try again.",
     DriverNotOpen: "The sandbox driver is not open.",
     RootMountFailed: "The root filesystem could not be mounted: {reason}.",
     LauncherEnded: "The thread that starts sandboxes has ended; try again.",

@@ -24,7 +24,13 @@ export interface SandboxProcessesDeps {
   };
 }
 
-type EngineState = DriverSandbox["state"];
+/** What a start has to know besides the record. */
+export interface StartFacts {
+  /** Undefined: the engine is asked. */
+  engineState?: DriverSandbox["state"] | undefined;
+  /** Throws when another server may own the sandbox, which is then left as it is. */
+  requireOwned: () => void;
+}
 
 /** Shortest interval between two progress texts in a record, ms. */
 const progressIntervalMs = 500;
@@ -104,30 +110,34 @@ export class SandboxProcesses {
   /**
    * Makes the processes run, from whatever state they are in. Returns their incarnation (the
    * record's when they are the old ones) and the spec with which they run: a start may allow more
-   * secrets than the one before.
+   * secrets than the one before. Throws SandboxFailed, and what `requireOwned` throws.
    */
   async start(
     state: SandboxRuntimeState,
     row: SandboxRow,
     spec: PreparedSpec,
-    engineState?: EngineState,
+    { engineState, requireOwned }: StartFacts,
   ): Promise<{ incarnation: string; spec: PreparedSpec }> {
     const { driver, egress } = this.#deps;
     const { id } = row;
     const found = engineState ?? (await this.#engineState(state));
+    requireOwned();
     const resumed = found === "paused" ? await this.#resume(id) : found === "running";
     // Processes found running after a start timed out, or by a new server, may lack their network.
-    if (resumed && (state.incarnation !== undefined || (await this.#tryAttach(row, spec))))
+    if (resumed && (state.incarnation !== undefined || (await this.#tryAttach(row, spec, requireOwned))))
       return { incarnation: row.incarnation, spec };
     await this.#deps.kept?.cancel({ kind: "sandbox", id });
     state.incarnation = undefined;
     // Only the engine knows the outcome of a start that fails or times out.
     state.stopped = false;
+    requireOwned();
     egress?.detach(id);
     const network = egress?.startPolicy(toProxied(row, spec)) ?? spec.network;
     const started = network === spec.network ? spec : { ...spec, network };
     await this.#withStartTimeout(this.#startProcesses(row, started));
+    requireOwned();
     await this.attach(row, started).catch(async (error) => {
+      requireOwned();
       await driver.stop(id).catch(() => {});
       throw error;
     });
@@ -191,24 +201,26 @@ export class SandboxProcesses {
   }
 
   /** Attaches found processes; stops them (false) when one occupies the proxy's port. */
-  async #tryAttach(row: SandboxRow, spec: PreparedSpec): Promise<boolean> {
+  async #tryAttach(row: SandboxRow, spec: PreparedSpec, requireOwned: () => void): Promise<boolean> {
+    requireOwned();
     try {
       await this.attach(row, spec);
       return true;
     } catch (error) {
       if (!(error instanceof PlatformError && error.code === "PortUnreachable")) throw error;
+      requireOwned();
       await this.#deps.driver.stop(row.id);
       return false;
     }
   }
 
-  async #engineState(state: SandboxRuntimeState): Promise<EngineState> {
+  async #engineState(state: SandboxRuntimeState): Promise<DriverSandbox["state"]> {
     if (state.stopped) return "stopped";
     if (state.status === "PAUSED" && state.incarnation !== undefined) return "paused";
     return this.#findState(state.id);
   }
 
-  async #findState(id: string): Promise<EngineState> {
+  async #findState(id: string): Promise<DriverSandbox["state"]> {
     return (await this.#deps.driver.list()).find((one) => one.id === id)?.state ?? "stopped";
   }
 
@@ -233,8 +245,8 @@ export class SandboxProcesses {
       ...(files.length > 0 && { files }),
     };
     await driver.start(request).catch(async (error) => {
-      // A failed start leaves nothing running, so the runtime of an ended server has ended its
-      // start of this sandbox late.
+      // A failed start leaves nothing running, so an earlier owner has ended its start of this
+      // sandbox late.
       if ((await this.#findState(row.id)) !== "running") throw error;
     });
   }

@@ -64,6 +64,16 @@ export class SandboxRegistry {
     return state;
   }
 
+  /**
+   * Throws SandboxMoved when another server may own the sandbox, and the reason of the end when the
+   * sandbox is released or deleted.
+   */
+  requireOwned({ id, removal }: SandboxRuntimeState): void {
+    removal.signal.throwIfAborted();
+    const { shared } = this.#deps;
+    if (shared && !shared.ownerOf(id)) throw new PlatformError("SandboxHasMoved", { retryAfter: 1 });
+  }
+
   onChange(listener: (notice: SandboxNotice) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

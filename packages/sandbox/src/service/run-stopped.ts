@@ -32,6 +32,7 @@ export async function runStopped<T>(
   // A store on a full disk refuses this write, before any process is stopped.
   await store.update(id, { lastUsedAt: state.lastUsedAt });
   await processes.beforeStop(state);
+  registry.requireOwned(state);
   try {
     return await work();
   } finally {

@@ -17,6 +17,8 @@ export interface SharedSlots {
 
 /** Notes which sandboxes of a shared store this server owns. */
 export interface SharedSandboxes {
+  /** Undefined when this server does not own the sandbox, or cannot know whether it does. */
+  ownerOf(id: string): object | undefined;
   /** Notes that this server is the first owner of a sandbox, which it creates. */
   noteCreated(id: string): void;
   /** Notes that a sandbox was removed. */

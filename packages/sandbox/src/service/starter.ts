@@ -57,7 +57,8 @@ export class SandboxStarter {
 
   /**
    * Makes a sandbox run. A STARTING sandbox waits until its user may run another one, others up to
-   * `waitMs`. Failures become the record's ERROR, except that there was no slot in time.
+   * `waitMs`. Failures become the record's ERROR, except that there was no slot in time, and those
+   * that say nothing about the sandbox.
    */
   async start(row: SandboxRow, engineState?: EngineState, waitMs = 0): Promise<void> {
     const { registry, processes } = this.#deps;
@@ -68,7 +69,11 @@ export class SandboxStarter {
       const prepared = row.prepared ? (row.spec as PreparedSpec) : await this.#prepare(row, state);
       await this.#takeSlot(state, hasRun ? waitMs : Number.POSITIVE_INFINITY);
       await this.#restoreFiles(row, prepared, state);
-      const { incarnation, spec } = await processes.start(state, row, prepared, engineState);
+      const requireOwned = () => registry.requireOwned(state);
+      const { incarnation, spec } = await processes.start(state, row, prepared, {
+        engineState,
+        requireOwned,
+      });
       await registry.change(id, {
         ...{ status: "RUNNING", statusDetail: null, incarnation, snapshotId: null },
         ...(spec !== row.spec && { spec, prepared: true }),
@@ -81,11 +86,11 @@ export class SandboxStarter {
     } catch (error) {
       const isRefused = hasRun && !state.hasSlot;
       state.hasSlot = false;
-      // A start cut off by the shutdown or a deletion leaves the record as it is.
+      // A start cut off by the shutdown, a deletion or another owner leaves the record as it is.
       this.#closing.signal.throwIfAborted();
-      state.removal.signal.throwIfAborted();
+      registry.requireOwned(state);
       // Without a slot it stays what it was, and a later use tries again.
-      if (isRefused) throw error;
+      if (isRefused || !concernsSandbox(error)) throw error;
       if (row.snapshotId === null && error instanceof PlatformError && error.code === "BlobsUnavailable") {
         await registry.change(id, { status: "PAUSED", statusDetail: null });
         throw error;
@@ -201,6 +206,19 @@ export class SandboxStarter {
       registry.change(id, { statusDetail: text }).catch(() => {});
     });
   }
+}
+
+/** The store is away, or another server owns the sandbox: a later start may succeed. */
+const unrelatedCodes: ReadonlySet<string> = new Set([
+  "DatabaseUnavailable",
+  "StorageBusy",
+  "OwnershipLost",
+  "NodeUnreachable",
+  "SandboxMoved",
+]);
+
+function concernsSandbox(error: unknown): boolean {
+  return !(error instanceof PlatformError && unrelatedCodes.has(error.code));
 }
 
 function isPortTaken(error: unknown): boolean {

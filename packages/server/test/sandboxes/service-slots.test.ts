@@ -54,7 +54,11 @@ async function startNode(incarnation: string, maxPerUser: number): Promise<Node>
   const slots = new SharedSlots({ slots: store.slots!, kind: "sandbox", max: maxPerUser, node, logger });
   const service = new SandboxService({
     ...{ driver: new OciDriver({ dir: join(dir, "sandboxes") }), store, specs: [testSpec], logger },
-    ...{ maxPerUser, shared: { noteCreated() {}, noteRemoved() {} }, sharedSlots: slots },
+    ...{
+      maxPerUser,
+      shared: { ownerOf: () => ({}), noteCreated() {}, noteRemoved() {} },
+      sharedSlots: slots,
+    },
   });
   await service.open();
   ends.push(async () => {

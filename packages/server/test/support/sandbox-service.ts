@@ -71,8 +71,8 @@ export class ServiceBench {
   }
 }
 
-/** The driver with some methods replaced. */
-export function altered(one: OciDriver, change: Partial<SandboxDriver>): SandboxDriver {
+/** A driver or a store with some methods replaced. */
+export function altered<T extends object>(one: T, change: Partial<T>): T {
   return new Proxy(one, {
     get(target, name) {
       const value = (change as Record<PropertyKey, unknown>)[name] ?? Reflect.get(target, name, target);

@@ -1,8 +1,7 @@
-import { randomBytes } from "node:crypto";
 import { chmodSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
-import { errorText, PlatformError } from "@sandpiper/core/errors";
+import { PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
 import { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type {
@@ -13,7 +12,6 @@ import type {
   PreparedSpec,
   PrepareOptions,
   SandboxDriver,
-  SandboxFile,
   SandboxProcess,
   SandboxSpec,
   SandboxUsage,
@@ -37,13 +35,14 @@ import { NamespaceGroups } from "./cgroup/namespace-processes.ts";
 import type { ProcessGroups } from "./cgroup/process-groups.ts";
 import { OciContainers } from "./container/containers.ts";
 import { Executor } from "./container/exec.ts";
+import { Lifecycle } from "./container/lifecycle.ts";
 import { type ProcessLimits, readProcessLimits } from "./container/rlimits.ts";
 import { findRuntime, type Runtime } from "./container/runtime.ts";
-import { stopGroup } from "./container/stop.ts";
 import { ImageStore } from "./images/image-store.ts";
 import { prepareSpec } from "./images/prepare-spec.ts";
-import { prepareSeccompFilter, type SeccompFilter, type TrialResult } from "./launch/seccomp-filter.ts";
-import { trialPattern, trialSpec } from "./launch/trial-spec.ts";
+import { prepareSeccompFilter, type SeccompFilter } from "./launch/seccomp-filter.ts";
+import { trialPattern } from "./launch/trial-spec.ts";
+import { Turns } from "./launch/turns.ts";
 import { deletedOpenBytes } from "./storage/deleted-files.ts";
 import { OciPortableFiles } from "./storage/portable-files.ts";
 import type { StoredSandbox } from "./storage/records.ts";
@@ -77,8 +76,9 @@ interface Engine {
   files: SandboxFiles;
   disk: DiskUsage;
   containers: OciContainers;
-  seccomp: SeccompFilter;
   executor: Executor;
+  lifecycle: Lifecycle;
+  seccomp: SeccompFilter;
 }
 
 /**
@@ -98,8 +98,6 @@ export class OciDriver implements SandboxDriver {
   readonly #lock: FolderLock;
   /** The processes that have the folder open. */
   readonly #members: FolderMembers;
-  /** Trial sandboxes of `open`. */
-  readonly #trials = new Set<string>();
   #engine: Engine | undefined;
 
   constructor(options: OciDriverOptions) {
@@ -145,26 +143,29 @@ export class OciDriver implements SandboxDriver {
     const hostMounts = [...host.binds.map(({ destination }) => destination), insideFolder];
     const shared = { members: this.#members, lock: this.#lock };
     const files = new SandboxFiles({ dir: this.#dir, idBase, hostMounts, ...shared });
+    const runtimeDir = openRuntimeDir(`${groups.name}-run`);
     const containers = new OciContainers({
-      ...{ runtime, host, groups, limits, layers: files.layers },
+      ...{ runtime, runtimeDir, host, groups, limits, layers: files.layers },
       ...{ files: this.#dir, logger: this.#logger, ...shared },
-      runtimeDir: openRuntimeDir(`${groups.name}-run`),
       imageLayer: (reference) => this.#images.layerPath(reference),
     });
-    await containers.endOldStarts();
     const executor = new Executor({
       ...{ runtime, runtimeArgv: containers.argv, limits, installation: groups.name },
       turns: this.#scheduler.queue("commands"),
     });
     const disk = new DiskUsage(files.layers.folder);
-    const base = { runtime, limits, groups, files, disk, containers, executor };
+    const turns = new Turns(join(runtimeDir, "turns"), this.#lock);
+    const listeners = this.#listeners;
+    const lifecycle = new Lifecycle({ files, containers, executor, groups, listeners, turns });
+    await lifecycle.endInterrupted();
+    const base = { runtime, limits, groups, files, disk, containers, executor, lifecycle };
     const engine: Engine = { ...base, seccomp: { section: {} } };
     this.#engine = engine;
     engine.seccomp = await prepareSeccompFilter({
       runtime,
       folder: this.#dir,
       members: this.#members,
-      start: (seccomp) => this.#runTrial({ ...engine, seccomp }),
+      start: (filter) => lifecycle.runTrial(filter),
     });
   }
 
@@ -178,24 +179,8 @@ export class OciDriver implements SandboxDriver {
   }
 
   async start(request: StartRequest): Promise<void> {
-    const engine = this.#requireOpen();
-    const { id, spec } = request;
-    if (!idPattern.test(id)) throw new PlatformError("SandboxIdInvalid", { id });
-    const { files, groups } = engine;
-    const known = files.get(id);
-    if (known && groups.get(id).state() !== "gone") throw new PlatformError("SandboxAlreadyRunning", { id });
-    await this.#end(engine, id);
-    try {
-      const record = known ? files.renew(id, known, spec) : files.create(id, spec, request.snapshot);
-      await this.#run(engine, id, record, { isNew: !known, files: request.files ?? [] });
-    } catch (error) {
-      // The files of a sandbox that ran before are its user's work and stay.
-      if (known) await this.#end(engine, id);
-      else await this.remove(id);
-      throw error instanceof PlatformError
-        ? error
-        : new PlatformError("SandboxStartFailed", { reason: errorText(error) });
-    }
+    const { lifecycle, seccomp } = this.#requireOpen();
+    await lifecycle.start(request, seccomp);
   }
 
   async exec(id: string, command: ExecRequest): Promise<SandboxProcess> {
@@ -215,19 +200,12 @@ export class OciDriver implements SandboxDriver {
   }
 
   async stop(id: string): Promise<void> {
-    const engine = this.#requireOpen();
-    const { files, groups } = engine;
-    const { spec } = this.#getRecord(files, id);
-    await stopGroup(groups.get(id), spec.command === null);
-    await this.#end(engine, id);
-    files.forget(id);
+    const { files, lifecycle } = this.#requireOpen();
+    await lifecycle.stop(id, this.#getRecord(files, id));
   }
 
   async remove(id: string): Promise<void> {
-    const engine = this.#requireOpen();
-    if (!idPattern.test(id)) return;
-    await this.#end(engine, id);
-    await engine.files.remove(id);
+    await this.#requireOpen().lifecycle.remove(id);
   }
 
   async prepare(spec: SandboxSpec, options?: PrepareOptions): Promise<PreparedSpec> {
@@ -236,17 +214,17 @@ export class OciDriver implements SandboxDriver {
   }
 
   async snapshot(id: string, snapshotId: string): Promise<void> {
-    const { files } = this.#requireOpen();
+    const { files, lifecycle } = this.#requireOpen();
     if (!idPattern.test(snapshotId)) throw new PlatformError("SnapshotIdInvalid", { id: snapshotId });
+    const record = this.#getRecord(files, id);
     // On a full disk the processes keep running.
-    const prepared = files.prepareSnapshot(this.#getRecord(files, id), id, snapshotId);
+    const prepared = files.prepareSnapshot(record, id, snapshotId);
     try {
-      await this.stop(id);
+      await lifecycle.stop(id, record, prepared.commit);
     } catch (error) {
       prepared.discard();
       throw error;
     }
-    prepared.commit();
   }
 
   async removeSnapshot(snapshotId: string): Promise<void> {
@@ -304,13 +282,13 @@ export class OciDriver implements SandboxDriver {
   }
 
   async reap(known: KnownIds): Promise<void> {
-    const { files, containers, groups } = this.#requireOpen();
+    const { files, containers, groups, lifecycle } = this.#requireOpen();
     const traces = new Set([...files.ids(), ...containers.traces(), ...groups.names()]);
     const snapshots = files.snapshotIds();
     await known.refresh?.();
     // `known` is read right before each removal. It may lack new sandboxes of other processes.
     for (const id of traces) {
-      if (known.sandboxes.has(id) || this.#trials.has(id) || files.isOfOther("sandbox", id)) continue;
+      if (known.sandboxes.has(id) || lifecycle.isTrial(id) || files.isOfOther("sandbox", id)) continue;
       await this.remove(id);
     }
     for (const id of snapshots)
@@ -321,12 +299,12 @@ export class OciDriver implements SandboxDriver {
   }
 
   async list(): Promise<DriverSandbox[]> {
-    const { files, groups, containers } = this.#requireOpen();
-    await containers.settleStarts();
+    const { files, groups, containers, lifecycle } = this.#requireOpen();
+    await lifecycle.endInterrupted();
     const mayRun = groups.mayRun();
     const ids = files.ids().filter((id) => !trialPattern.test(id));
     return ids.map((id) => {
-      const state = mayRun(id) ? groups.get(id).state() : "gone";
+      const state = mayRun(id) && !containers.isStarting(id) ? groups.get(id).state() : "gone";
       return { id, state: state === "gone" ? "stopped" : state };
     });
   }
@@ -356,29 +334,6 @@ export class OciDriver implements SandboxDriver {
     return record;
   }
 
-  /** Starts an idle sandbox to inspect what the runtime does with a filter. */
-  async #runTrial(engine: Engine): Promise<TrialResult> {
-    const id = `trial-${randomBytes(8).toString("hex")}`;
-    this.#trials.add(id);
-    try {
-      await this.#run(engine, id, engine.files.create(id, trialSpec, undefined), { isNew: true, files: [] });
-      return engine.containers.inspectFilter(id);
-    } finally {
-      await this.remove(id);
-      this.#trials.delete(id);
-    }
-  }
-
-  async #run(
-    engine: Engine,
-    id: string,
-    record: StoredSandbox,
-    injected: { isNew: boolean; files: SandboxFile[] },
-  ): Promise<void> {
-    const { containers, executor, seccomp } = engine;
-    await containers.start(id, { record, seccomp, binds: executor.prepareBinds(id), ...injected });
-  }
-
   async #freeze(id: string, frozen: boolean): Promise<void> {
     const { files, groups } = this.#requireOpen();
     this.#getRecord(files, id);
@@ -386,13 +341,6 @@ export class OciDriver implements SandboxDriver {
     if (group.state() === "gone") throw new PlatformError("SandboxInactive", { id });
     if (!(await group.setFrozen(frozen)))
       throw new PlatformError(frozen ? "PauseFailed" : "ResumeFailed", { id });
-  }
-
-  /** Ends the processes, if any. The files stay. */
-  async #end(engine: Engine, id: string): Promise<void> {
-    this.#listeners.close(id);
-    await engine.containers.end(id);
-    engine.executor.release(id);
   }
 }
 

@@ -172,10 +172,11 @@ class Cgroup implements ProcessGroup {
     }
   }
 
-  async kill(timeoutMs = killTimeoutMs): Promise<boolean> {
-    const end = Date.now() + timeoutMs;
+  async kill(check = () => {}): Promise<boolean> {
+    const end = Date.now() + killTimeoutMs;
     while (this.state() !== "gone") {
       if (Date.now() > end) return false;
+      check();
       for (const pid of this.members()) sendSignal(pid, "SIGKILL");
       // A frozen process handles the signal, and nothing else, once it is thawed.
       this.thaw();

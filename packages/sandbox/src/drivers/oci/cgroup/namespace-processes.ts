@@ -154,8 +154,9 @@ class NamespaceGroup implements ProcessGroup {
     rmSync(this.#pausedFile, { force: true });
   }
 
-  async kill(timeoutMs = killTimeoutMs): Promise<boolean> {
-    const end = Date.now() + timeoutMs;
+  async kill(check = () => {}): Promise<boolean> {
+    const end = Date.now() + killTimeoutMs;
+    check();
     const first = this.#first.search(this.#id);
     const namespace = first === undefined ? undefined : getNamespace(first);
     if (first === undefined || namespace === undefined) return true;

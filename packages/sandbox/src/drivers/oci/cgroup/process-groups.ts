@@ -23,8 +23,11 @@ export interface ProcessGroup {
   setFrozen(frozen: boolean): Promise<boolean>;
   /** Resumes a frozen group without waiting for it. */
   thaw(): void;
-  /** Kills every process, frozen ones too. False when some are left after `timeoutMs`. */
-  kill(timeoutMs?: number): Promise<boolean>;
+  /**
+   * Kills every process, frozen ones too. False when some are left after some seconds. Calls
+   * `check` before each attempt, and throws what it throws.
+   */
+  kill(check?: () => void): Promise<boolean>;
   /** Zeros when the group does not exist. */
   usage(): GroupUsage;
   /** Removes what is left of a group without processes. */

@@ -14,10 +14,11 @@ import type { FolderMembers } from "../../common/sharing/folder-members.ts";
 import { isRootless } from "../../common/uid-range.ts";
 import type { ProcessGroups } from "../cgroup/process-groups.ts";
 import { type IdRange, IdRanges } from "../ids/id-ranges.ts";
+import { killStarts } from "../launch/kill-starts.ts";
 import { Launcher } from "../launch/launcher.ts";
 import type { InjectedPath, LowerLayer } from "../launch/launcher-messages.ts";
-import { killOrphanedStarts } from "../launch/orphaned-starts.ts";
 import type { SeccompFilter } from "../launch/seccomp-filter.ts";
+import type { Turn } from "../launch/turns.ts";
 import type { Layers } from "../storage/layers.ts";
 import type { StoredSandbox } from "../storage/records.ts";
 import { getCapabilities, makeRuntimeConfig } from "./config.ts";
@@ -54,6 +55,7 @@ interface Place {
   box: string;
   logFile: string;
   ids: IdRange;
+  turn: Turn;
 }
 
 export interface ContainerStart {
@@ -127,22 +129,24 @@ export class OciContainers {
   }
 
   /**
-   * Starts the first process and resolves once it runs its own program. It survives this process.
-   * Throws SandboxFailed.
+   * Starts the first process in a turn of the sandbox, and resolves once it runs its own program.
+   * It survives this process. Throws SandboxFailed.
    */
-  async start(id: string, start: ContainerStart): Promise<void> {
+  async start(id: string, start: ContainerStart, turn: Turn): Promise<void> {
     const { runtime, groups } = this.#options;
     const { spec } = start.record;
+    turn.require();
     groups.expectStart(id, spec.limits);
     const box = this.#makeBox(id);
     const logFile = join(box, "runtime.log");
     const ids = this.#ids.take(id);
     let code: number;
     try {
-      code = await this.#launch(id, start, { box, logFile, ids });
+      code = await this.#launch(id, start, { box, logFile, ids, turn });
     } finally {
       ids.close();
     }
+    turn.require();
     if (code !== 0) {
       const reason = code === 124 ? `no answer within ${commandTimeoutMs / 1000} s` : readLogEnd(logFile);
       throw runtimeError("start", runtime, { code, reason });
@@ -154,52 +158,46 @@ export class OciContainers {
     rmSync(join(box, configName));
   }
 
-  /** Waits until the starts of all ended servers have ended. The driver calls it when it opens. */
-  async endOldStarts(): Promise<void> {
-    await killOrphanedStarts(this.stateDir, this.#options.members.otherPids());
-    this.#removeConfigs(this.#interruptedStarts(readdirSync(this.#boxes)));
+  /** True while a sandbox starts, and after a start that its process could not end. */
+  isStarting(id: string): boolean {
+    return existsSync(join(this.#boxes, id, configName));
   }
 
-  /** Waits until the starts of servers that have ended since `endOldStarts` have ended. */
-  async settleStarts(ids = readdirSync(this.#boxes)): Promise<void> {
-    const interrupted = this.#interruptedStarts(ids);
-    if (interrupted.length === 0) return;
-    await killOrphanedStarts(this.stateDir, this.#options.members.otherPids().add(process.pid));
-    this.#removeConfigs(interrupted);
-  }
-
-  #interruptedStarts(ids: string[]): string[] {
-    return ids.filter((id) => {
-      if (!existsSync(join(this.#boxes, id, configName))) return false;
+  /** Ids of the sandboxes that a process has begun to start and has not, because it has ended. */
+  interruptedStarts(): string[] {
+    return readdirSync(this.#boxes).filter((id) => {
+      if (!this.isStarting(id)) return false;
       try {
         return !this.#options.members.isLiving(readFileSync(join(this.#boxes, id, starterName), "latin1"));
       } catch {
-        // A server of an older version has no such file, nor has one that was killed before it
-        // wrote the file.
+        // A server of an older version has no such file.
         return true;
       }
     });
   }
 
-  #removeConfigs(ids: string[]): void {
-    for (const id of ids) rmSync(join(this.#boxes, id, configName), { force: true });
-  }
-
-  /** Kills the processes of a sandbox, if any, and removes its container. Throws SandboxFailed. */
-  async end(id: string): Promise<void> {
+  /**
+   * Kills the processes of a sandbox, if any, and removes its container, also one that an earlier
+   * turn was starting. Throws SandboxFailed.
+   */
+  async end(id: string, turn: Turn): Promise<void> {
     const { runtime, groups } = this.#options;
-    await this.settleStarts([id]);
+    const check = () => turn.require();
+    // The runtime would go on, and make a container beside the next one.
+    if (turn.isTaken || this.isStarting(id)) await killStarts(this.stateDir, id);
     const group = groups.get(id);
-    if (!(await group.kill())) {
+    if (!(await group.kill(check))) {
       const argv = [...this.argv, "delete", "--force", id];
       const result = await runProgram(argv, { timeoutMs: commandTimeoutMs });
-      if (!(await group.kill())) throw runtimeError("end", runtime, result);
+      if (!(await group.kill(check))) throw runtimeError("end", runtime, result);
     }
+    check();
     group.remove();
     this.#ids.release(id);
     // Retries, because a runtime that is ending with its command may still write there.
     for (const folder of [join(this.stateDir, id), join(this.#boxes, id)])
       await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 5 });
+    check();
   }
 
   /** Whether the processes have a system call filter, and the compiled one (base64). */
@@ -233,7 +231,7 @@ export class OciContainers {
     const { host, limits, runtime, layers, groups } = this.#options;
     const { record } = start;
     const { spec } = record;
-    const { box, logFile, ids } = place;
+    const { box, logFile, ids, turn } = place;
     const root = { uid: ids.base, gid: ids.base };
     const target = join(box, "root");
     const config = makeRuntimeConfig({
@@ -268,6 +266,7 @@ export class OciContainers {
       argv: [...this.#argv(logFile), "run", ...options, id],
       oomScore: limits.oomScore,
       timeoutMs: commandTimeoutMs,
+      turn: turn.file,
     });
   }
 

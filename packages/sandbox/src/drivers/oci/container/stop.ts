@@ -12,13 +12,18 @@ const sigtermBit = 1n << 14n;
 
 /**
  * Ends the processes of a sandbox, also of a frozen one: requests their end, then kills them. With
- * `hasInit` the first process only reaps and is not waited for. False when some are left.
+ * `hasInit` the first process only reaps and is not waited for. False when some are left. Calls
+ * `check` before each attempt, and throws what it throws.
  */
-export async function stopGroup(group: ProcessGroup, hasInit: boolean): Promise<boolean> {
+export async function stopGroup(
+  group: ProcessGroup,
+  { hasInit, check }: { hasInit: boolean; check: () => void },
+): Promise<boolean> {
   if (group.state() === "gone") return true;
   const inits = new Set<number>();
   const asked = new Set<number>();
   const requestEnd = () => {
+    check();
     for (const pid of group.members()) {
       const { isFirst, ignoresTerm, onTerminal } = inspectProcess(pid);
       if (isFirst && hasInit) inits.add(pid);
@@ -36,7 +41,7 @@ export async function stopGroup(group: ProcessGroup, hasInit: boolean): Promise<
     // Processes may be new or may ignore SIGTERM only now.
     if (round % roundsPerRequest === 0) requestEnd();
   }
-  return group.kill();
+  return group.kill(check);
 }
 
 /** A stopped process handles the signal only when it continues. */

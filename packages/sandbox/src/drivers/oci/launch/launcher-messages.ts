@@ -1,3 +1,5 @@
+import type { TurnFile } from "./turns.ts";
+
 /** A lower layer: a path, or a folder of the host whose owners are mapped by a user namespace. */
 export type LowerLayer = { path: string } | { folder: string; userNamespace: number };
 
@@ -20,6 +22,8 @@ export interface LaunchRequest {
   /** Out-of-memory score of the command and its descendants. */
   oomScore: number;
   timeoutMs: number;
+  /** Nothing is mounted or run once the turn of the start has been taken away. */
+  turn: TurnFile;
 }
 
 /** A file, or a folder that is created when it is missing. An optional one may fail. */

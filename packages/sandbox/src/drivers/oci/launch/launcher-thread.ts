@@ -10,6 +10,7 @@ import { unshareMounts } from "../../../kernel/namespaces.ts";
 import { spawnPiped } from "../../../kernel/spawn.ts";
 import { sendSignal } from "../../common/processes.ts";
 import type { InjectedPath, LauncherSettings, LaunchRequest, LaunchResult } from "./launcher-messages.ts";
+import { isCurrent } from "./turns.ts";
 
 // The thread behind `Launcher`. Apart from waiting it only makes system calls of microseconds.
 const settings = workerData as LauncherSettings;
@@ -28,17 +29,32 @@ parentPort!.on("message", ({ number, request }: { number: number; request: Launc
 async function launch(request: LaunchRequest): Promise<LaunchResult> {
   const { target, root } = request;
   try {
+    requireTurn(request);
     mountRoot(request);
   } catch (error) {
     return { failed: "RootMountFailed", reason: errorText(error) };
   }
   try {
     if (request.injected.length > 0) inject(target, root, request.injected);
+    requireTurn(request);
     return { code: await run(request) };
   } catch (error) {
     return { failed: "SandboxStartFailed", reason: errorText(error) };
   } finally {
+    unmountRoot(request);
+  }
+}
+
+function requireTurn({ turn }: LaunchRequest): void {
+  if (!isCurrent(turn)) throw new Error("another start or end of the sandbox has begun");
+}
+
+/** Whoever has taken the turn away has removed the mount with its folder. */
+function unmountRoot({ target, turn }: LaunchRequest): void {
+  try {
     unmount(target);
+  } catch (error) {
+    if (isCurrent(turn)) throw error;
   }
 }
 
