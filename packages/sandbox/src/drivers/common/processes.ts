@@ -64,3 +64,41 @@ export function sendSignal(target: number, signal: NodeJS.Signals): boolean {
     return false;
   }
 }
+
+/**
+ * Start time of a process in clock ticks, by which it differs from a later one with the same id.
+ * Undefined when the process has ended or is ending.
+ */
+export function getStartTime(pid: number): string | undefined {
+  try {
+    return isAlive(pid) ? readStatFields(pid)[19] : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Kills processes and all their descendants. */
+export function killFamily(pids: readonly number[]): void {
+  // A stopped process makes no new one between the look and the kill.
+  for (const pid of pids) sendSignal(pid, "SIGSTOP");
+  for (const pid of listFamily(pids)) sendSignal(pid, "SIGKILL");
+}
+
+/** The processes with all their descendants. */
+function listFamily(pids: readonly number[]): Set<number> {
+  const parents = new Map(listPids().map((pid) => [pid, readParent(pid)]));
+  const family = new Set(pids);
+  for (let size = 0; size < family.size; ) {
+    size = family.size;
+    for (const [pid, parent] of parents) if (parent !== undefined && family.has(parent)) family.add(pid);
+  }
+  return family;
+}
+
+function readParent(pid: number): number | undefined {
+  try {
+    return Number(readStatFields(pid)[1]);
+  } catch {
+    return undefined;
+  }
+}

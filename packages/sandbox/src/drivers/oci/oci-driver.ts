@@ -158,6 +158,7 @@ export class OciDriver implements SandboxDriver {
     const listeners = this.#listeners;
     const lifecycle = new Lifecycle({ files, containers, executor, groups, listeners, turns });
     await lifecycle.endInterrupted();
+    containers.runtimes.endLeft();
     const base = { runtime, limits, groups, files, disk, containers, executor, lifecycle };
     const engine: Engine = { ...base, seccomp: { section: {} } };
     this.#engine = engine;
@@ -186,9 +187,9 @@ export class OciDriver implements SandboxDriver {
   async exec(id: string, command: ExecRequest): Promise<SandboxProcess> {
     const { files, containers, executor, groups } = this.#requireOpen();
     const { spec } = this.#getRecord(files, id);
-    const folder = containers.execFolder(id);
+    const place = containers.execPlace(id);
     const { base: idBase, start } = containers.ids(id);
-    return executor.exec({ id, folder, spec, idBase, start, group: groups.get(id) }, command);
+    return executor.exec({ id, place, spec, idBase, start, group: groups.get(id) }, command);
   }
 
   async pause(id: string): Promise<void> {
@@ -301,6 +302,7 @@ export class OciDriver implements SandboxDriver {
   async list(): Promise<DriverSandbox[]> {
     const { files, groups, containers, lifecycle } = this.#requireOpen();
     await lifecycle.endInterrupted();
+    containers.runtimes.endLeft();
     const mayRun = groups.mayRun();
     const ids = files.ids().filter((id) => !trialPattern.test(id));
     return ids.map((id) => {

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { isAlive, isNamespaceInit, listPids, readStatFields } from "../../common/processes.ts";
+import { getStartTime, isNamespaceInit, listPids } from "../../common/processes.ts";
 
 interface FirstProcess {
   pid: number;
@@ -30,7 +30,7 @@ export class FirstProcesses {
   /** Undefined when the process has ended. */
   get(id: string): number | undefined {
     const known = this.#known.get(id);
-    if (known && startTime(known.pid) === known.startTime) return known.pid;
+    if (known && getStartTime(known.pid) === known.startTime) return known.pid;
     this.#known.delete(id);
     // Another server may have started the sandbox again.
     return this.#read(id)?.pid;
@@ -60,7 +60,7 @@ export class FirstProcesses {
   }
 
   #keep(id: string, pid: number): FirstProcess | undefined {
-    const time = startTime(pid);
+    const time = getStartTime(pid);
     if (time === undefined) return undefined;
     const first = { pid, startTime: time };
     this.#known.set(id, first);
@@ -77,14 +77,5 @@ export class FirstProcesses {
     } catch {
       return false;
     }
-  }
-}
-
-/** Undefined when the process has ended or is ending. */
-function startTime(pid: number): string | undefined {
-  try {
-    return isAlive(pid) ? readStatFields(pid)[19] : undefined;
-  } catch {
-    return undefined;
   }
 }

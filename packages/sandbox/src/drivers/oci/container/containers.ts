@@ -22,6 +22,8 @@ import type { Turn } from "../launch/turns.ts";
 import type { Layers } from "../storage/layers.ts";
 import type { StoredSandbox } from "../storage/records.ts";
 import { getCapabilities, makeRuntimeConfig } from "./config.ts";
+import type { ExecPlace } from "./exec-files.ts";
+import { ExecRuntimes } from "./exec-runtimes.ts";
 import type { ProcessLimits } from "./rlimits.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -76,6 +78,8 @@ export interface ContainerStart {
  */
 export class OciContainers {
   readonly stateDir: string;
+  /** The runtimes of running commands. */
+  readonly runtimes: ExecRuntimes;
   readonly #options: OciContainersOptions;
   readonly #boxes: string;
   readonly #launcher: Launcher;
@@ -89,6 +93,7 @@ export class OciContainers {
     mkdirSync(this.#boxes, { recursive: true });
     chmodSync(this.stateDir, 0o700);
     chmodSync(this.#boxes, 0o711);
+    this.runtimes = new ExecRuntimes(join(options.runtimeDir, "runtimes"), options.members);
     const { files, logger, layers, lock } = options;
     this.#launcher = new Launcher({
       files,
@@ -118,9 +123,9 @@ export class OciContainers {
     return this.#argv();
   }
 
-  /** Folder for the short-lived files of commands; sandboxes cannot see it. */
-  execFolder(id: string): string {
-    return join(this.#boxes, id, "exec");
+  /** Where the commands of a sandbox have their short-lived files. */
+  execPlace(id: string): ExecPlace {
+    return { folder: join(this.#boxes, id, "exec"), note: (pid) => this.runtimes.note(id, pid) };
   }
 
   /** Ids of all sandboxes whose start, finished or not, may have left files. */
@@ -191,6 +196,9 @@ export class OciContainers {
       const result = await runProgram(argv, { timeoutMs: commandTimeoutMs });
       if (!(await group.kill(check))) throw runtimeError("end", runtime, result);
     }
+    await this.runtimes.endOf(id);
+    // A runtime that was killed may have put a process into the group.
+    await group.kill(check);
     check();
     group.remove();
     this.#ids.release(id);

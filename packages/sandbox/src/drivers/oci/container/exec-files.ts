@@ -2,6 +2,14 @@ import { randomBytes } from "node:crypto";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
+/** Where the files of one `exec` are, and who notes its runtime. */
+export interface ExecPlace {
+  /** Folder for short-lived files; sandboxes cannot see it. */
+  folder: string;
+  /** Called with the runtime's process id; returns a function that is called when it has ended. */
+  note: (pid: number) => () => void;
+}
+
 /**
  * The two short-lived files of one `exec`: the process file, which holds the environment and is
  * removed as soon as the process runs, and the pid file that the runtime writes then.
@@ -15,8 +23,11 @@ export class ExecFiles {
   #timer: NodeJS.Timeout | undefined;
   #settled = false;
   readonly #began = performance.now();
+  readonly #note: ExecPlace["note"];
+  #forget: (() => void) | undefined;
 
-  constructor(folder: string, process: object) {
+  constructor({ folder, note }: ExecPlace, process: object) {
+    this.#note = note;
     const name = randomBytes(9).toString("hex");
     this.processFile = join(folder, `${name}.json`);
     this.pidFile = join(folder, `${name}.pid`);
@@ -27,8 +38,14 @@ export class ExecFiles {
     this.#poll();
   }
 
+  /** Called when the runtime begins. */
+  begin(runtimePid: number): void {
+    this.#forget = this.#note(runtimePid);
+  }
+
   /** Called when the runtime has ended: removes both files. True when the process ran. */
   finish(): boolean {
+    this.#forget?.();
     if (this.#settled) return true;
     const pid = this.#readPid();
     this.#settle(undefined);

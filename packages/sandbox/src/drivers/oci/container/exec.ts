@@ -10,7 +10,7 @@ import { PipeFolders } from "../warm-shell/pipe-folders.ts";
 import { shellArgv, startShell } from "../warm-shell/start-shell.ts";
 import { WarmShells } from "../warm-shell/warm-shells.ts";
 import { makeProcessConfig } from "./config.ts";
-import type { ExecFiles } from "./exec-files.ts";
+import type { ExecFiles, ExecPlace } from "./exec-files.ts";
 import { execPiped } from "./pipe-process.ts";
 import type { ProcessLimits } from "./rlimits.ts";
 import type { Runtime } from "./runtime.ts";
@@ -30,8 +30,7 @@ export interface ExecutorOptions {
 /** The sandbox that a command runs in. */
 export interface OciExecTarget {
   id: string;
-  /** Folder for short-lived process files; sandboxes cannot see it. */
-  folder: string;
+  place: ExecPlace;
   spec: PreparedSpec;
   /** Host id of the sandbox's root. */
   idBase: number;
@@ -100,7 +99,7 @@ export class Executor {
       run: async (words: string[]) => (await this.exec(target, { argv: words, cwd: "/" })).exit,
     };
     const { tty } = command;
-    return begin(() => execTty(target.folder, process, tty, argv, kind === "crun" ? repair : undefined));
+    return begin(() => execTty(target.place, process, tty, argv, kind === "crun" ? repair : undefined));
   }
 
   /** Called once the processes of a sandbox have ended: ends its warm shells. */
@@ -141,7 +140,7 @@ export class Executor {
     };
     const owner = { uid: idBase + spec.user.uid, gid: idBase + spec.user.gid };
     const argv = (files: ExecFiles) => this.#argv(target, files, ["--detach", "--preserve-fds", "1"]);
-    return startShell(target.folder, process, argv, { folder: pipes, owner, group });
+    return startShell(target.place, process, argv, { folder: pipes, owner, group });
   }
 
   #argv({ id, group, spec }: OciExecTarget, files: ExecFiles, options: string[]): string[] {

@@ -9,7 +9,7 @@ import { sendSignal } from "../../common/processes.ts";
 import { findLastMessage } from "../../common/run-program.ts";
 import type { ProcessGroup } from "../cgroup/process-groups.ts";
 import type { ProcessConfig } from "./config.ts";
-import { ExecFiles } from "./exec-files.ts";
+import { ExecFiles, type ExecPlace } from "./exec-files.ts";
 import { captureOutput, drainOutput } from "./output-pipe.ts";
 import type { Runtime } from "./runtime.ts";
 import { Signals } from "./signals.ts";
@@ -29,14 +29,14 @@ const adoptPipes = ["/bin/sh", "-c", 'exec "$@" <&3 >&4 2>&5 3<&- 4>&- 5>&-', "s
  * terminal does not reach it.
  */
 export function execPiped(
-  { folder, group }: { folder: string; group: ProcessGroup },
+  { place, group }: { place: ExecPlace; group: ProcessGroup },
   process: ProcessConfig,
   kind: Runtime["kind"],
   command: (files: ExecFiles) => string[],
 ): SandboxProcess {
   const isRunc = kind === "runc";
   const args = isRunc ? [...adoptPipes, ...process.args] : process.args;
-  const files = new ExecFiles(folder, { ...process, args });
+  const files = new ExecFiles(place, { ...process, args });
   const argv = command(files);
   const descriptors: Descriptor[] = isRunc
     ? ["null", "null", "out", "in", "out", "out"]
@@ -49,6 +49,7 @@ export function execPiped(
     throw new PlatformError("CommandFailed", { reason: errorText(cause) }, { cause });
   }
   const { pid, pipes } = child;
+  files.begin(pid);
   const [stdin, out, err] = pipes.slice(isRunc ? 3 : 0) as [Socket, Socket, Socket];
   // The reader may close the pipe before all input is written.
   stdin.on("error", () => {});

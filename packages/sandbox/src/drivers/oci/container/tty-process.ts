@@ -6,7 +6,7 @@ import type { TtySize } from "../../../kernel/pseudo-terminal.ts";
 import { toExitStatus, toRefusedExitCode } from "../../common/commands.ts";
 import { OutputStream } from "../../common/output-stream.ts";
 import type { ProcessConfig } from "./config.ts";
-import { ExecFiles } from "./exec-files.ts";
+import { ExecFiles, type ExecPlace } from "./exec-files.ts";
 import { Signals } from "./signals.ts";
 import { ownTerminal, TtyResizer } from "./terminal.ts";
 import { makeTerminalInput } from "./terminal-input.ts";
@@ -17,15 +17,16 @@ import { makeTerminalInput } from "./terminal-input.ts";
  * terminal, and `run` executes the command in the sandbox that sets a changed size.
  */
 export function execTty(
-  folder: string,
+  place: ExecPlace,
   process: ProcessConfig,
   size: TtySize,
   command: (files: ExecFiles) => string[],
   repair: { owner: number; run: (argv: string[]) => Promise<unknown> } | undefined,
 ): SandboxProcess {
-  const files = new ExecFiles(folder, process);
+  const files = new ExecFiles(place, process);
   const argv = command(files);
   const pty = spawn(argv[0]!, argv.slice(1), { ...size, name: "xterm-256color", cwd: "/", encoding: null });
+  files.begin(pty.pid);
   setOomScore(pty.pid, process.oomScoreAdj);
   const stdout = new OutputStream(pty);
   const signals = new Signals(files.started, pty.pid, () => pty.kill("SIGKILL"));

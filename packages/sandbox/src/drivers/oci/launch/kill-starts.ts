@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
-import { listPids, readStatFields, sendSignal } from "../../common/processes.ts";
+import { killFamily, listPids } from "../../common/processes.ts";
 
 const killTimeoutMs = 5_000;
 
@@ -13,9 +13,7 @@ export async function killStarts(stateFolder: string, id: string): Promise<void>
   for (;;) {
     const starts = listPids().filter((pid) => isStart(pid, stateFolder, id));
     if (starts.length === 0 || performance.now() > end) return;
-    // A stopped runtime makes no new process between the look and the kill.
-    for (const pid of starts) sendSignal(pid, "SIGSTOP");
-    for (const pid of listFamily(starts)) sendSignal(pid, "SIGKILL");
+    killFamily(starts);
     await delay(1);
   }
 }
@@ -32,24 +30,5 @@ function readCommandLine(pid: number): string[] {
     return readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0").slice(0, -1);
   } catch {
     return [];
-  }
-}
-
-/** The processes with all their descendants. */
-function listFamily(pids: readonly number[]): Set<number> {
-  const parents = new Map(listPids().map((pid) => [pid, readParent(pid)]));
-  const family = new Set(pids);
-  for (let size = 0; size < family.size; ) {
-    size = family.size;
-    for (const [pid, parent] of parents) if (parent !== undefined && family.has(parent)) family.add(pid);
-  }
-  return family;
-}
-
-function readParent(pid: number): number | undefined {
-  try {
-    return Number(readStatFields(pid)[1]);
-  } catch {
-    return undefined;
   }
 }

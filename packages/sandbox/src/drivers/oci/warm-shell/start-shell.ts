@@ -2,7 +2,7 @@ import { spawnPiped } from "../../../kernel/spawn.ts";
 import { insideBusybox } from "../../common/busybox.ts";
 import { sendSignal } from "../../common/processes.ts";
 import type { ProcessConfig } from "../container/config.ts";
-import { ExecFiles } from "../container/exec-files.ts";
+import { ExecFiles, type ExecPlace } from "../container/exec-files.ts";
 import { ShellChannel } from "./shell-channel.ts";
 import { type ShellTarget, WarmShell } from "./warm-shell.ts";
 
@@ -17,12 +17,12 @@ export const shellArgv = [insideBusybox, "sh", "-c", `exec ${insideBusybox} sh <
  * returns the runtime's argv (`exec --detach --preserve-fds 1 …`) for the two files.
  */
 export async function startShell(
-  folder: string,
+  place: ExecPlace,
   process: ProcessConfig,
   command: (files: ExecFiles) => string[],
   target: ShellTarget,
 ): Promise<WarmShell | undefined> {
-  const files = new ExecFiles(folder, process);
+  const files = new ExecFiles(place, process);
   const argv = command(files);
   let timer: NodeJS.Timeout | undefined;
   try {
@@ -31,6 +31,7 @@ export async function startShell(
       oomScore: process.oomScoreAdj,
       descriptors: ["null", "null", "null", "both"],
     });
+    files.begin(child.pid);
     const channel = new ShellChannel(child.pipes[3]!);
     // It also keeps this process alive: a command may wait for the shell.
     let runs = true;
