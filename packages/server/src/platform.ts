@@ -352,6 +352,7 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
         passKey: vault.derive("passes of forwarded requests"),
         conversations: store.conversations,
         startTasks: store.startTasks,
+        findShared: (...start) => conversations.starts.findShared(...start),
       },
       logger,
     };

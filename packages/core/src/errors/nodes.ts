@@ -10,6 +10,10 @@ export const nodesErrors = {
   SandboxMoved: {
     SandboxHasMoved: "The sandbox has just moved to another server; try again.",
   },
+  /** Nothing of the request has begun. */
+  SandboxElsewhere: {
+    GroupElsewhere: "Another server runs the sandbox that the conversation shares; try again.",
+  },
   NodeFailed: {
     NodeBroke:
       "The server that runs this sandbox ended before it answered: look whether the request was carried out, and repeat it if not.",

@@ -47,6 +47,7 @@ export const statuses = {
   SandboxFailed: 503,
   NodeUnreachable: 503,
   SandboxMoved: 503,
+  SandboxElsewhere: 503,
   NodeFailed: 502,
   BrowserUnavailable: 503,
   SandboxSpecUnusable: 422,

@@ -127,8 +127,18 @@ export interface Conversations {
 
 export interface ConversationStarts {
   /**
+   * The sandbox that a start without a named sandbox shares by the user's setting; undefined when
+   * it creates one. `isHere`: sandboxes of this node come first. Nothing has validated the request.
+   */
+  findShared(
+    userId: string,
+    request: AppConversationStartRequest,
+    where: { isHere: boolean },
+  ): Promise<string | undefined>;
+  /**
    * Checks the request, stores a start task in state WORKING and continues in the background.
-   * Throws ModelNotConfigured, SandboxNotFound, ConversationExists, InvalidParameter.
+   * Throws ModelNotConfigured, SandboxNotFound, ConversationExists, InvalidParameter, and
+   * SandboxElsewhere when another node owns the sandbox that the conversation shares.
    */
   start(userId: string, request: AppConversationStartRequest): Promise<AppConversationStartTask>;
   /**

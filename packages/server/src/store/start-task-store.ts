@@ -18,8 +18,24 @@ export interface StartTaskRow {
   updatedAt: number;
 }
 
+/**
+ * A start was not stored: the user has a newer start than its caller knows. It changes nothing that
+ * a client sees, because the caller tries again.
+ */
+export class NewerStart extends Error {}
+
+/** The starts of a user that are not over. */
+export interface OpenStarts {
+  /** Ids of their sandboxes, also of those that do not exist yet. */
+  sandboxIds: string[];
+  /** Number of the user's newest start, whether it is over or not; 0: there is none. */
+  newest: number;
+}
+
 /** What a start stores with its task. */
 export interface StartParts {
+  /** From `findOpen`: the start is stored only while the user has no newer one. */
+  newest?: number | undefined;
   /** Incarnation of the task's node, where there are several nodes. */
   owner?: string | undefined;
   secrets?: ConversationSecretsRow | undefined;
@@ -36,7 +52,8 @@ export interface StartTaskStore {
   /**
    * Creates a task with what the start stores before its conversation, in one transaction. Throws
    * ConversationExists when the conversation exists or another open task has its id,
-   * TooManyRequests when too many tasks of the user are not over, and StorageQuotaReached.
+   * TooManyRequests when too many tasks of the user are not over, StorageQuotaReached, and
+   * NewerStart.
    */
   create(row: StartTaskRow, parts?: StartParts): Promise<void>;
   /**
@@ -66,6 +83,8 @@ export interface StartTaskStore {
     page: PageRequest & { sort: "CREATED_AT" | "CREATED_AT_DESC" | "UPDATED_AT" | "UPDATED_AT_DESC" },
   ): Promise<PageResult<StartTaskRow>>;
   count(filter: StartTaskFilter): Promise<number>;
+  /** Reads the starts of a user that are not over. */
+  findOpen(userId: string): Promise<OpenStarts>;
   /** Lists the tasks that are neither READY nor ERROR, by default those of all sandboxes. */
   listOpen(scope?: SandboxScope): Promise<StartTaskRow[]>;
 }

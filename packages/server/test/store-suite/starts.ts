@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createRow } from "../../src/callbacks/rows.ts";
-import type { StartParts, StartTaskRow } from "../../src/store/start-task-store.ts";
+import { NewerStart, type StartParts, type StartTaskRow } from "../../src/store/start-task-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { conversationRow } from "../support/store.ts";
 import type { StoreEngine } from "./engine.ts";
@@ -52,6 +52,33 @@ export function describeStarts({ name, newPlace, openStore, query }: StoreEngine
         callbacks.map(({ secret }) => secret!.slice(3)),
       ];
     }
+
+    test("a start is stored only while its user has no newer start than it knows", async () => {
+      const none = await store.startTasks.findOpen("default");
+      expect(none).toEqual({ sandboxIds: [], newest: 0 });
+      const [one, two, third] = [start(), start(), start({ userId: "other" })];
+      await create(third);
+      await store.startTasks.create(one.task, { newest: none.newest });
+      const late = store.startTasks.create(two.task, { ...two.parts, newest: none.newest });
+      await expect(late).rejects.toBeInstanceOf(NewerStart);
+      expect(await stored(two.task.conversationId)).toEqual([[], [], []]);
+      const { sandboxIds, newest } = await store.startTasks.findOpen("default");
+      expect(sandboxIds).toEqual([one.task.sandboxId]);
+      await store.startTasks.fail(one.task.id, "It failed.");
+      // A start that is over may have left a sandbox.
+      expect(await store.startTasks.findOpen("default")).toEqual({ sandboxIds: [], newest });
+      await store.startTasks.create(two.task, { ...two.parts, newest });
+      expect(await store.startTasks.get(two.task.id)).toEqual(two.task);
+    });
+
+    test("of starts at once that know of no other start, one is stored", async () => {
+      const results = await Promise.allSettled(
+        Array.from({ length: 5 }, () => store.startTasks.create(start().task, { newest: 0 })),
+      );
+      expect(results.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+      for (const result of results)
+        if (result.status === "rejected") expect(result.reason).toBeInstanceOf(NewerStart);
+    });
 
     test("a start stores its task, its secrets and its callbacks", async () => {
       const one = start();

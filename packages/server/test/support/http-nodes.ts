@@ -71,6 +71,7 @@ export class HttpNodes {
         passKey: this.passKey,
         conversations,
         startTasks,
+        findShared: async () => undefined,
       },
     });
     await app.listen({ host: "127.0.0.1", port });

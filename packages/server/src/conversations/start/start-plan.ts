@@ -10,10 +10,11 @@ import type { Store } from "../../store/store.ts";
 import type { Secrets, Settings } from "../../users/api.ts";
 import { type OutputMasksDeps, userMask } from "../agent/output-masks.ts";
 import { makeTitle, parseContent } from "../log/messages.ts";
-import { appendParameters, type Plugin, parsePlugin } from "../project/plugins.ts";
-import { checkBranch, type ProjectRepository, resolveRepository } from "../project/repository.ts";
+import { appendParameters } from "../project/plugins.ts";
+import { checkBranch } from "../project/repository.ts";
 import { findParent, parseOrCreateId, requireAgentProfile, requireStartSandbox } from "./checks.ts";
 import { launchProfile, profileSuffix } from "./launched-profile.ts";
+import { findRepository, resolveSources, type StartSources } from "./start-sources.ts";
 import { suggestedTaskPrompt } from "./suggested-task.ts";
 
 export interface PlanDeps {
@@ -34,11 +35,8 @@ export interface Plan {
 }
 
 /** The work of a start besides creating the conversation; derived from the request. */
-export interface StartWork {
+export interface StartWork extends StartSources {
   message: Content[] | undefined;
-  /** Cloned into the working directory. */
-  repository: ProjectRepository | undefined;
-  plugins: Plugin[];
   /**
    * The project is prepared, and its skills are read for the prompt, before the first message.
    * Unnecessary in a new sandbox without repository and plugins: the first model call does not wait
@@ -77,7 +75,7 @@ export async function planStart(
 
   const task = request.suggested_task ?? undefined;
   if (task && request.initial_message) throw new PlatformError("TaskAndMessage");
-  const own = request.selected_repository || task?.repo;
+  const own = findRepository(request);
   const inherited =
     parent !== undefined && request.sandbox_id !== parent.sandboxId && request.sandbox_id
       ? undefined
@@ -87,9 +85,10 @@ export async function planStart(
   const llmProfile = parent && !request.agent_profile_id ? parent.config.llmProfile : launched?.llmProfile;
   const config: ConversationConfig = {
     llmModel: request.llm_model || parent?.config.llmModel || null,
-    selectedRepository: own || parent?.config.selectedRepository || null,
-    selectedBranch: request.selected_branch || (own ? null : parent?.config.selectedBranch) || null,
-    gitProvider: request.git_provider ?? (own ? task?.git_provider : parent?.config.gitProvider) ?? null,
+    selectedRepository: own.repository || parent?.config.selectedRepository || null,
+    selectedBranch:
+      request.selected_branch || (own.repository ? null : parent?.config.selectedBranch) || null,
+    gitProvider: own.provider ?? (own.repository ? null : parent?.config.gitProvider) ?? null,
     trigger: request.trigger ?? (task ? "suggested_task" : null),
     prNumber: request.pr_number ?? [],
     public: request.public ?? null,
@@ -136,26 +135,13 @@ export async function planWork(
   { selectedRepository, selectedBranch, gitProvider }: ConversationConfig,
   inExistingSandbox: boolean,
 ): Promise<StartWork> {
-  const tokens = await secrets.providers(userId);
-  const provider = gitProvider as ProjectRepository["provider"] | null;
-  const repository = selectedRepository ? resolveRepository(selectedRepository, provider, tokens) : undefined;
-  if (repository && selectedBranch) checkBranch(selectedBranch);
   const specs = request.plugins ?? [];
-  const plugins = specs.map((plugin) => parsePlugin(plugin, tokens));
+  const source = { repository: selectedRepository, provider: gitProvider };
+  const { repository, plugins } = resolveSources(await secrets.providers(userId), source, specs);
+  if (repository && selectedBranch) checkBranch(selectedBranch);
   const first = request.suggested_task
     ? [textContent(suggestedTaskPrompt(request.suggested_task))]
     : request.initial_message && parseContent(request.initial_message.content);
   const preparesFirst = repository !== undefined || plugins.length > 0 || inExistingSandbox;
   return { message: appendParameters(first ?? undefined, specs), repository, plugins, preparesFirst };
-}
-
-/** Hosts with ports from which a start clones. */
-export function sourceHosts({ repository, plugins }: Pick<StartWork, "repository" | "plugins">): string[] {
-  const sources = [repository, ...plugins.map((plugin) => plugin.repository)].filter(
-    (one) => one !== undefined,
-  );
-  return sources.map(({ url }) => {
-    const { hostname, port, protocol } = new URL(url);
-    return `${hostname}:${port || (protocol === "http:" ? 80 : 443)}`;
-  });
 }

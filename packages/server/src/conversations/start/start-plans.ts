@@ -1,16 +1,13 @@
 import { PlatformError } from "@sandpiper/core/errors";
-import type { Sandboxes } from "@sandpiper/sandbox/api";
 import { newSandboxId } from "@sandpiper/sandbox/ids";
 import { type AppConversationStartRequest, hexId } from "@sandpiper/wire";
 import type { NewConversation } from "../../store/conversation-store.ts";
 import type { StartTaskRow } from "../../store/start-task-store.ts";
-import type { SandboxJoins } from "../sandbox-joins.ts";
-import { findSharedSandbox } from "./grouping.ts";
+import type { SandboxGroups } from "./sandbox-groups.ts";
 import { type Plan, type PlanDeps, planStart, planWork, type StartWork } from "./start-plan.ts";
 
 export interface StartPlansDeps extends PlanDeps {
-  sandboxes: Pick<Sandboxes, "get" | "getSpec" | "resolveSpec" | "search">;
-  joins: Pick<SandboxJoins, "mayJoin" | "join">;
+  groups: Pick<SandboxGroups, "join" | "joinNamed">;
 }
 
 /** What a start does. */
@@ -36,6 +33,12 @@ export interface Start {
 /** What ends a start that another node continues. */
 export type StartControl = Pick<Start, "signal" | "requireOwner">;
 
+/** A start whose sandbox is chosen, before its task is stored. */
+export interface PlacedStart extends Omit<Start, keyof StartControl | "task"> {
+  /** As `StartParts.newest`. */
+  newest: number | undefined;
+}
+
 const noop = () => {};
 
 /** Plans starts from requests and, after a restart, from their stored tasks. */
@@ -46,42 +49,31 @@ export class StartPlans {
     this.#deps = deps;
   }
 
-  /** Throws as `planStart`, and SandboxNotFound. */
-  async plan(
-    userId: string,
-    request: AppConversationStartRequest,
-  ): Promise<Omit<Start, keyof StartControl | "task">> {
-    const plan = await planStart(this.#deps, userId, request);
-    const { sandboxId } = plan;
-    const joined = sandboxId
-      ? { sandboxId, leave: await this.#deps.joins.join(userId, sandboxId) }
-      : await this.#joinShared(plan, request);
-    const conversation = { ...plan.conversation, sandboxId: joined?.sandboxId ?? newSandboxId() };
-    const of = { ownsSandbox: !joined, hasSandbox: joined !== undefined };
-    return { conversation, work: plan.work, ...of, leave: joined?.leave ?? noop };
+  /** Throws as `planStart`. */
+  plan(userId: string, request: AppConversationStartRequest): Promise<Plan> {
+    return planStart(this.#deps, userId, request);
   }
 
-  /** Joins a sandbox that the conversation may share, if there is one. */
-  async #joinShared(
-    plan: Plan,
-    request: AppConversationStartRequest,
-  ): Promise<{ sandboxId: string; leave: () => void } | undefined> {
-    const { joins } = this.#deps;
-    for (;;) {
-      const sandboxId = await findSharedSandbox(this.#deps, plan, request);
-      if (sandboxId === undefined) return undefined;
-      try {
-        return { sandboxId, leave: await joins.join(plan.conversation.userId, sandboxId) };
-      } catch (error) {
-        // The sandbox was removed after it was found.
-        if (!(error instanceof PlatformError && error.code === "SandboxNotFound")) throw error;
-      }
-    }
+  /**
+   * Chooses the sandbox of a planned start, and joins it if it exists. Throws SandboxNotFound, and
+   * SandboxElsewhere when another node owns a sandbox that the conversation shares.
+   */
+  async place(plan: Plan, request: AppConversationStartRequest): Promise<PlacedStart> {
+    const { conversation, work } = plan;
+    const { joined, newest } = await this.#deps.groups.join(plan, request);
+    return {
+      conversation: { ...conversation, sandboxId: joined?.sandboxId ?? newSandboxId() },
+      work,
+      ownsSandbox: !joined,
+      hasSandbox: joined !== undefined,
+      leave: joined?.leave ?? noop,
+      newest,
+    };
   }
 
   /** The start of an earlier process, which may have stored the conversation. Throws as `plan`. */
   async planAgain(task: StartTaskRow, control: StartControl): Promise<{ start: Start; isStored: boolean }> {
-    const { store, sandboxes, joins, settings } = this.#deps;
+    const { store, sandboxes, groups, settings } = this.#deps;
     const { userId, conversationId } = task;
     const request = task.request as AppConversationStartRequest;
     const stored = await store.conversations.get(conversationId);
@@ -106,7 +98,7 @@ export class StartPlans {
     // A sandbox that was created for it already has its network.
     const hasSandbox = task.sandboxId !== null && (await sandboxes.get(userId, task.sandboxId)) !== undefined;
     const conversation = { ...plan.conversation, sandboxId: task.sandboxId ?? newSandboxId() };
-    const leave = hasSandbox ? await joins.join(userId, conversation.sandboxId) : noop;
+    const leave = hasSandbox ? await groups.joinNamed(userId, conversation.sandboxId) : noop;
     const of = { ownsSandbox: !hasSandbox || ownsSandbox, hasSandbox, leave };
     const start = { task, conversation, work: plan.work, ...of, ...control };
     return { start, isStored: false };

@@ -3,7 +3,7 @@ import type { AppConversationStartRequest } from "@sandpiper/wire";
 import { maskText } from "@sandpiper/wire";
 import { type Callbacks, withoutCallbackSecrets } from "../../callbacks/api.ts";
 import type { SandboxScope } from "../../store/sandbox-scope.ts";
-import type { StartTaskRow } from "../../store/start-task-store.ts";
+import type { StartParts, StartTaskRow } from "../../store/start-task-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Secrets } from "../../users/api.ts";
 
@@ -33,14 +33,17 @@ export class StartRecords {
   async create(
     task: Omit<StartTaskRow, "request"> & { sandboxId: string },
     request: AppConversationStartRequest,
-    { scope, owner }: { scope: readonly string[] | null | undefined; owner: string | undefined },
+    {
+      scope,
+      ...parts
+    }: { scope: readonly string[] | null | undefined } & Pick<StartParts, "newest" | "owner">,
   ): Promise<StartTaskRow> {
     const { store, callbacks, secrets } = this.#deps;
     const { userId, conversationId, sandboxId } = task;
     const row = { ...task, request: storedRequest(request, conversationId) };
     const place = { userId, conversationId, sandboxId };
     await store.startTasks.create(row, {
-      owner,
+      ...parts,
       secrets: secrets.newConversation(place, request.secrets ?? {}, { scope: scope ?? undefined }),
       callbacks: callbacks.rowsOf(userId, conversationId, request.processors ?? []),
     });

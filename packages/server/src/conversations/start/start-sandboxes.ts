@@ -6,8 +6,8 @@ import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import { toNetworkPolicy } from "@sandpiper/sandbox/specs/network-override";
 import type { AppConversationStartRequest } from "@sandpiper/wire";
 import type { Workspaces } from "../run/workspaces.ts";
-import { sourceHosts } from "./start-plan.ts";
 import type { Start } from "./start-plans.ts";
+import { sourceHosts } from "./start-sources.ts";
 import type { TaskFeed } from "./task-feed.ts";
 
 export interface StartSandboxesDeps {

@@ -4,11 +4,11 @@ import type { Logger } from "@sandpiper/core/log/logger";
 import type { AppConversationStartRequest } from "@sandpiper/wire";
 import { newId } from "@sandpiper/wire";
 import type { SandboxScope } from "../../store/sandbox-scope.ts";
-import type { StartTaskRow } from "../../store/start-task-store.ts";
+import { NewerStart, type StartTaskRow } from "../../store/start-task-store.ts";
 import { type Custody, isMoved } from "../custody.ts";
 import { parseOrCreateId } from "./checks.ts";
 import { onlyDelays, toFailureReason } from "./start-failures.ts";
-import type { StartControl, StartPlans } from "./start-plans.ts";
+import type { PlacedStart, StartControl, StartPlans } from "./start-plans.ts";
 import type { StartRecords } from "./start-records.ts";
 import type { StartSteps } from "./start-steps.ts";
 import type { TaskFeed } from "./task-feed.ts";
@@ -93,26 +93,48 @@ export class ConversationStarter {
     { taskId, conversationId, userId }: { taskId: string; conversationId: string; userId: string },
     request: AppConversationStartRequest,
   ): Promise<BegunStart> {
-    const { plans, records, steps } = this.#deps;
+    const { plans, steps } = this.#deps;
     const plan = await plans.plan(userId, { ...request, conversation_id: conversationId });
-    const { sandboxId, createdAt: now, config } = plan.conversation;
-    const state = { status: "WORKING", detail: null, createdAt: now, updatedAt: now } as const;
-    const about = { scope: config.launchedProfile?.secretRefs, owner: this.#deps.custody.incarnation };
-    const row = { id: taskId, userId, conversationId, sandboxId, ...state };
-    const task = await records.create(row, request, about).catch((error) => {
-      plan.leave();
-      throw error;
-    });
+    let placed: PlacedStart;
+    let task: StartTaskRow | undefined;
+    do {
+      placed = await plans.place(plan, request);
+      task = await this.#store(taskId, placed, request);
+    } while (!task);
     const { promise: stored, resolve: onStored } = Promise.withResolvers<void>();
     /**
      * The start calls this when its first attempt has ended, and when the whole start has ended.
      */
     const onEnd = () => {
-      plan.leave();
+      placed.leave();
       onStored();
     };
-    this.#track(task, (control) => steps.start({ ...plan, task, ...control }, request, onStored), onEnd);
+    const start = { ...placed, task };
+    this.#track(task, (control) => steps.start({ ...start, ...control }, request, onStored), onEnd);
     return { task, isRepeated: false, stored };
+  }
+
+  /**
+   * Stores the task of a start. Returns undefined when the start has to choose its sandbox again,
+   * because another start of the user may have created one that it should share.
+   */
+  async #store(
+    taskId: string,
+    { conversation, leave, newest }: PlacedStart,
+    request: AppConversationStartRequest,
+  ): Promise<StartTaskRow | undefined> {
+    const { records, custody } = this.#deps;
+    const { id: conversationId, userId, sandboxId, createdAt: now, config } = conversation;
+    const state = { status: "WORKING", detail: null, createdAt: now, updatedAt: now } as const;
+    const about = { scope: config.launchedProfile?.secretRefs, owner: custody.incarnation, newest };
+    const row = { id: taskId, userId, conversationId, sandboxId, ...state };
+    try {
+      return await records.create(row, request, about);
+    } catch (error) {
+      leave();
+      if (error instanceof NewerStart) return undefined;
+      throw error;
+    }
   }
 
   /** Resumes the open starts that an earlier process has left. */

@@ -26,6 +26,7 @@ import { startChild } from "./child.ts";
 import { ConversationCreator } from "./create.ts";
 import { CreationPlans } from "./creation-plans.ts";
 import { type ForkDeps, forkConversation } from "./fork.ts";
+import { SandboxGroups } from "./sandbox-groups.ts";
 import { ConversationStarter } from "./start.ts";
 import { StartFailures } from "./start-failures.ts";
 import { StartMessages, type StartMessagesDeps } from "./start-messages.ts";
@@ -102,8 +103,9 @@ export function createStarts(deps: StartsDeps): StartServices {
     failures,
     tasks,
   });
+  const groups = new SandboxGroups({ store, sandboxes, joins, settings, secrets });
   const starter = new ConversationStarter({
-    plans: new StartPlans({ store, sandboxes, joins, settings, secrets, mask }),
+    plans: new StartPlans({ store, sandboxes, groups, settings, secrets, mask }),
     records: new StartRecords({ store, callbacks, secrets }),
     steps: new StartSteps({ store, tasks, sandboxes: places, preparation, messages, failures }),
     tasks,
@@ -123,6 +125,7 @@ export function createStarts(deps: StartsDeps): StartServices {
 
   return {
     starts: {
+      findShared: (userId, request, where) => groups.find(userId, request, where),
       async start(userId, request) {
         return presentStartTask(await starter.start(userId, request), publicUrl());
       },

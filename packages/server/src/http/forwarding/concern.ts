@@ -1,5 +1,6 @@
+import type { AppConversationStartRequest } from "@sandpiper/wire";
 import type { FastifyContextConfig, FastifyRequest } from "fastify";
-import { newSandbox } from "../../nodes/api.ts";
+import type { newSandbox } from "../../nodes/api.ts";
 
 /** The ids that a request names; the client gives the texts, and nothing has checked them. */
 export type Subject =
@@ -8,6 +9,11 @@ export type Subject =
   | { conversation: string }
   /** Id of a start task. */
   | { task: string }
+  /**
+   * The request starts a conversation, which shares a sandbox of the user or creates one. The body
+   * of a route that says this is kept.
+   */
+  | { start: AppConversationStartRequest }
   /** The request creates a sandbox. */
   | typeof newSandbox;
 
@@ -63,9 +69,6 @@ export function concernOf({ url, config, schema }: ConcerningRoute): Concern {
   if (url.includes("/:sandbox_id")) return "sandbox_id" in query ? bySandboxOfQuery : bySandbox;
   return "sandbox_id" in query ? byQuery : none;
 }
-
-/** The rule of a route whose requests always create a sandbox. */
-export const createsSandbox = ofRequest(() => newSandbox);
 
 /** A rule that reads path, query and headers. */
 export function ofRequest(subject: (request: FastifyRequest) => Subject | undefined): Concern {

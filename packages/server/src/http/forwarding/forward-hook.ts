@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { FastifyReply, FastifyRequest } from "fastify";
+import { isMoved } from "../../conversations/custody.ts";
 import { keptBody } from "../server/body-parsers.ts";
 import type { Rescue } from "../server/errors.ts";
 import type { App } from "../server/services.ts";
@@ -22,22 +23,26 @@ function forwardWith(forwarding: Forwarding): Forward {
     const { principal, raw, routeOptions } = request;
     const { concerns } = routeOptions.config;
     const subject = typeof concerns === "object" ? concerns.subject(request) : undefined;
-    const sandboxId = await forwarding.find(principal, subject);
-    if (sandboxId === undefined) return false;
     const incoming = { request: raw, response: reply.raw, isForwarded: isForwarded(raw), body };
-    if ((await forwarding.request(sandboxId, incoming)) === "answered") return true;
+    const sandbox = await forwarding.find(principal, subject, incoming.isForwarded);
+    if (sandbox === undefined) return false;
+    if ((await forwarding.request(sandbox, incoming)) === "answered") return true;
     handledHere.add(raw);
     return false;
   };
 }
 
-/** Returns whether the next owner has answered a read whose sandbox went to another node. */
+/**
+ * Returns whether another node has answered a request: a read whose sandbox went to that node, or a
+ * start whose sandbox belongs to it, of which nothing has begun.
+ */
 export function answerElsewhere(forwarding: Forwarding): Rescue {
   const forward = forwardWith(forwarding);
   return async (error, request, reply) => {
     const isRead = request.method === "GET" || request.method === "HEAD";
-    if (!isRead || !isMoved(error) || !handledHere.delete(request.raw) || reply.raw.headersSent) return false;
-    return forward(request, reply);
+    const mayPassOn = isElsewhere(error) || (isRead && isMoved(error));
+    if (!mayPassOn || !handledHere.delete(request.raw) || reply.raw.headersSent) return false;
+    return forward(request, reply, keptBody(request));
   };
 }
 
@@ -75,6 +80,6 @@ export function installForwarding(app: App, forwarding: Forwarding): void {
   });
 }
 
-function isMoved(error: unknown): boolean {
-  return error instanceof PlatformError && error.code === "SandboxMoved";
+function isElsewhere(error: unknown): boolean {
+  return error instanceof PlatformError && error.code === "SandboxElsewhere";
 }

@@ -7,6 +7,7 @@ import { hopByHopHeaders, splice } from "@sandpiper/core/http-proxy";
 import type { WebSocket } from "ws";
 import { newSandbox, type Ownership, type SandboxRef } from "../../nodes/api.ts";
 import { gatherPieces } from "../server/gather-pieces.ts";
+import type { SandboxTarget } from "./find-sandbox.ts";
 import { joinSockets } from "./join-sockets.ts";
 import type { ForwardedRequest, NodeAnswer, NodeClient } from "./node-client.ts";
 
@@ -57,7 +58,7 @@ export class Forwarder {
    * SandboxMoved, NodeFailed.
    */
   async request(
-    sandbox: SandboxRef,
+    sandbox: SandboxTarget,
     {
       request,
       response,
@@ -95,7 +96,7 @@ export class Forwarder {
    * answer without an upgrade is a refusal, which goes to the client.
    */
   async upgrade(
-    sandbox: SandboxRef,
+    sandbox: SandboxTarget,
     { request, connection, head, isForwarded }: Incoming & { connection: Duplex; head: Buffer },
   ): Promise<Handling> {
     const gone = new AbortController();
@@ -140,13 +141,14 @@ export class Forwarder {
    * sandbox.
    */
   async #ask(
-    sandbox: SandboxRef,
+    target: SandboxTarget,
     request: ForwardedRequest,
     isForwarded: boolean,
   ): Promise<NodeAnswer | "here" | "misdirected"> {
-    if (sandbox === newSandbox && isForwarded) return "here";
     const deadline = performance.now() + this.#takeoverMs;
     for (;;) {
+      const sandbox: SandboxRef = typeof target === "function" ? await target() : target;
+      if (sandbox === newSandbox && isForwarded) return "here";
       try {
         const node = await this.#ownership.locate(sandbox);
         if (node === "here") return node;

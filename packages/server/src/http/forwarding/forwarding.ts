@@ -1,10 +1,10 @@
 import type { IncomingMessage } from "node:http";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
-import type { Ownership, SandboxRef } from "../../nodes/api.ts";
+import type { Ownership } from "../../nodes/api.ts";
 import type { ConnectionGuard } from "../server/connections/connection-guard.ts";
 import type { Principal } from "../server/principal.ts";
 import type { Subject } from "./concern.ts";
-import { type FindSandboxDeps, findSandbox } from "./find-sandbox.ts";
+import { type FindSandboxDeps, findSandbox, type SandboxTarget } from "./find-sandbox.ts";
 import { Forwarder } from "./forwarder.ts";
 import { NodeClient } from "./node-client.ts";
 import { Passes } from "./pass.ts";
@@ -28,7 +28,11 @@ export interface Forwarding extends Pick<Forwarder, "request" | "upgrade" | "soc
    */
   receive(request: IncomingMessage): void;
   /** See `findSandbox`. */
-  find(caller: Principal | undefined, subject: Subject | undefined): Promise<SandboxRef | undefined>;
+  find(
+    caller: Principal | undefined,
+    subject: Subject | undefined,
+    isForwarded?: boolean,
+  ): Promise<SandboxTarget | undefined>;
 }
 
 export function createForwarding(
@@ -42,7 +46,8 @@ export function createForwarding(
   const forwarder = new Forwarder({ ownership, client: new NodeClient(passes) });
   return {
     receive: (request) => receivePass(request, { passes, node: ownership.incarnation, connections }),
-    find: (caller, subject) => findSandbox({ ...stores, sandboxes }, caller, subject),
+    find: (caller, subject, isForwarded) =>
+      findSandbox({ ...stores, sandboxes }, caller, subject, isForwarded),
     request: (sandboxId, incoming) => forwarder.request(sandboxId, incoming),
     upgrade: (sandboxId, incoming) => forwarder.upgrade(sandboxId, incoming),
     socket: (sandboxId, incoming, key) => forwarder.socket(sandboxId, incoming, key),

@@ -3,7 +3,14 @@ import { type PageRequest, type PageResult, pageOffset } from "@sandpiper/core/p
 import { hexId } from "@sandpiper/wire";
 import type { Selectable, SelectQueryBuilder } from "kysely";
 import type { SandboxScope } from "../sandbox-scope.ts";
-import type { StartParts, StartTaskFilter, StartTaskRow, StartTaskStore } from "../start-task-store.ts";
+import {
+  NewerStart,
+  type OpenStarts,
+  type StartParts,
+  type StartTaskFilter,
+  type StartTaskRow,
+  type StartTaskStore,
+} from "../start-task-store.ts";
 import { insertCallbacks } from "./callbacks.ts";
 import { ConstraintViolation } from "./constraint-violation.ts";
 import type { SqlContext } from "./context.ts";
@@ -20,6 +27,7 @@ type SortedPage = Parameters<StartTaskStore["search"]>[1];
 export const startTaskQueries = {
   get: "SELECT * FROM start_tasks WHERE id = ?",
   open: "SELECT * FROM start_tasks WHERE status NOT IN ('READY', 'ERROR') ORDER BY number",
+  newest: "SELECT max(number) AS number FROM start_tasks WHERE user_id = ?",
 } as const;
 
 /** Ended tasks of a user that are kept, and the bytes of their requests. */
@@ -40,6 +48,12 @@ const refuseStored = `INSERT INTO start_tasks (id, user_id, status, conversation
   WHERE id = ?1 AND status NOT IN ('READY', 'ERROR')
     AND EXISTS (SELECT 1 FROM conversations WHERE id = start_tasks.conversation_id)`;
 
+/** Makes the transaction fail in the same way when the user has a start with a higher number. */
+const refuseOlder = `INSERT INTO start_tasks (id, user_id, status, conversation_id, request, created_at, updated_at)
+  SELECT id, user_id, status, conversation_id, request, created_at, updated_at FROM start_tasks own
+  WHERE id = ?1
+    AND EXISTS (SELECT 1 FROM start_tasks WHERE user_id = own.user_id AND number > ?2 AND id <> ?1)`;
+
 /** Statements that remove what a failed start leaves, unless another start has begun. */
 const leftovers = [
   `DELETE FROM pending_messages WHERE conversation_id = ?1 AND ${isNotStarting}`,
@@ -59,7 +73,8 @@ export class SqlStartTasks implements StartTaskStore {
     this.#context = context;
   }
 
-  async create(row: StartTaskRow, { owner, secrets, callbacks = [] }: StartParts = {}): Promise<void> {
+  async create(row: StartTaskRow, parts: StartParts = {}): Promise<void> {
+    const { newest, owner, secrets, callbacks = [] } = parts;
     const { build, dialect, vault, writer } = this.#context;
     const { conversationId } = row;
     const request = JSON.stringify(row.request ?? null);
@@ -80,6 +95,7 @@ export class SqlStartTasks implements StartTaskStore {
         this.#limitOf(row.userId, Buffer.byteLength(request)),
         compile(insert),
         { sql: refuseStored, parameters: [row.id] },
+        ...(newest === undefined ? [] : [{ sql: refuseOlder, parameters: [row.id, newest] }]),
         // A failed start may have left them.
         compile(build.deleteFrom("conversation_secrets").where("conversation_id", "=", conversationId)),
         compile(build.deleteFrom("callbacks").where("conversation_id", "=", conversationId)),
@@ -91,6 +107,7 @@ export class SqlStartTasks implements StartTaskStore {
       );
     } catch (error) {
       if (!(error instanceof ConstraintViolation)) throw error;
+      if (newest !== undefined && (await this.#newest(row.userId)) > newest) throw new NewerStart();
       throw new PlatformError("ConversationIdTaken", { id: hexId(conversationId) }, { cause: error });
     }
   }
@@ -189,6 +206,24 @@ export class SqlStartTasks implements StartTaskStore {
     const query = applyFilter(this.#context.build.selectFrom("start_tasks"), filter);
     const counted = query.select((expression) => expression.fn.countAll<number>().as("count"));
     return (await this.#context.reader.select<{ count: number }>(compile(counted)))[0]!.count;
+  }
+
+  async findOpen(userId: string): Promise<OpenStarts> {
+    const { build, reader } = this.#context;
+    // A start that comes between the two reads is newer than `newest`.
+    const newest = await this.#newest(userId);
+    const open = build
+      .selectFrom("start_tasks")
+      .select("sandbox_id")
+      .where("user_id", "=", userId)
+      .where("status", "not in", ["READY", "ERROR"]);
+    const rows = await reader.select<{ sandbox_id: string | null }>(compile(open));
+    return { sandboxIds: rows.flatMap(({ sandbox_id }) => sandbox_id ?? []), newest };
+  }
+
+  async #newest(userId: string): Promise<number> {
+    const { reader } = this.#context;
+    return (await reader.get<{ number: number | null }>(startTaskQueries.newest, userId))?.number ?? 0;
   }
 
   async listOpen(scope: SandboxScope = "all"): Promise<StartTaskRow[]> {

@@ -16,9 +16,8 @@ import {
 } from "@sandpiper/wire";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Static, type TSchema, Type } from "typebox";
-import { newSandbox } from "../../../nodes/api.ts";
 import type { ConversationRow } from "../../../store/conversation-store.ts";
-import { conversation, ofBody, ofRequest, param, type Subject } from "../../forwarding/concern.ts";
+import { conversation, ofBody, param, type Subject } from "../../forwarding/concern.ts";
 import { sendBody } from "../../server/json-text.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
@@ -90,7 +89,7 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
         body: ChatCompletionRequest,
         response: turnResponse("chunks", { schema: ChatCompletion, example: chatCompletionExample }),
       },
-      { ...turnOptions, concerns: ofRequest(subjectOfTurn) },
+      { ...turnOptions, concerns: ofBody((_body, request) => subjectOfTurn(request)) },
     ),
     async (request, reply) => {
       const { body } = request;
@@ -166,7 +165,7 @@ function subjectOfTurn({ headers, query, principal }: FastifyRequest): Subject {
   const continued = param(headers, serverConversationHeader.toLowerCase());
   if (continued !== undefined) return { conversation: continued };
   const named = param(query, "sandbox_id");
-  return named === undefined ? newSandbox : { sandbox: principal.besideSandboxId ?? named };
+  return named === undefined ? { start: {} } : { sandbox: principal.besideSandboxId ?? named };
 }
 
 function subjectOfResponse(body: Record<string, unknown>, request: FastifyRequest): Subject | undefined {

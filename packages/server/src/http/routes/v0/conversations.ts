@@ -14,7 +14,7 @@ import {
   UpdateConversationRequest,
 } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { createsSandbox } from "../../forwarding/concern.ts";
+import { ofBody } from "../../forwarding/concern.ts";
 import { sendJson } from "../../server/json-text.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import { Id, makePageKeys, pageRequest } from "../../server/params.ts";
@@ -28,6 +28,8 @@ const ConversationPath = Type.Object({ conversation_id: Type.String() });
 const pageKeys = makePageKeys(20);
 const repository = Type.Optional(Type.String({ maxLength: 512 }));
 const Trigger = StringEnum(triggers);
+/** The id in the body is the new conversation's. */
+const sandboxOfStart = ofBody((body) => ({ start: toSource(body as InitSessionRequest) }));
 const ListQuery = Type.Object({
   ...pageKeys,
   selected_repository: repository,
@@ -94,8 +96,7 @@ export function legacyConversationRoutes(
         body: Type.Object(InitSessionRequest.properties, { default: {} }),
         response: { 200: ConversationResponse },
       },
-      // The id in the body is the new conversation's.
-      { longBody: true, errors, failures: [404, 409], concerns: createsSandbox },
+      { longBody: true, errors, failures: [404, 409, 503], concerns: sandboxOfStart },
     ),
     async ({ principal, body }) => {
       const request = toStartRequest(body);
@@ -150,14 +151,21 @@ function toStartRequest(body: InitSessionRequest): AppConversationStartRequest {
   if (text) content.push({ type: "text", text });
   if (images && images.length > 0) content.push({ type: "image", image_urls: images });
   return {
+    ...toSource(body),
     conversation_id: id,
-    selected_repository: body.repository ?? microagent?.repo ?? null,
-    git_provider: body.git_provider ?? microagent?.git_provider ?? null,
     selected_branch: body.selected_branch ?? null,
     system_message_suffix: body.conversation_instructions ?? null,
     title: microagent?.title ?? null,
-    suggested_task: body.suggested_task ?? null,
     trigger: microagent ? "microagent_management" : body.suggested_task ? "suggested_task" : "gui",
     ...(content.length > 0 && { initial_message: { content } }),
+  };
+}
+
+/** What a V0 start request clones. */
+function toSource({ repository, git_provider, suggested_task, create_microagent }: InitSessionRequest) {
+  return {
+    selected_repository: repository ?? create_microagent?.repo ?? null,
+    git_provider: git_provider ?? create_microagent?.git_provider ?? null,
+    suggested_task: suggested_task ?? null,
   };
 }

@@ -12,7 +12,6 @@ import {
   startExamples,
 } from "@sandpiper/wire";
 import { type Static, Type } from "typebox";
-import { newSandbox } from "../../../nodes/api.ts";
 import type { ConversationFilter } from "../../../store/conversation-store.ts";
 import type { Viewer } from "../../../users/api.ts";
 import { conversation, ofBody, param, sandbox } from "../../forwarding/concern.ts";
@@ -41,10 +40,11 @@ const StartBody = Type.Object(AppConversationStartRequest.properties, {
   default: {},
   examples: startExamples,
 });
-/** The sandbox that a start names, else that of the parent conversation, else a new one. */
+/** The sandbox that a start names, or that of the parent conversation, or a shared or new one. */
 const sandboxOfStart = ofBody(
   (body) =>
-    sandbox(param(body, "sandbox_id")) ?? conversation(param(body, "parent_conversation_id")) ?? newSandbox,
+    sandbox(param(body, "sandbox_id")) ??
+    conversation(param(body, "parent_conversation_id")) ?? { start: body as AppConversationStartRequest },
 );
 /** Lists are read from the store. */
 const stored = { concerns: "any node" } as const;
