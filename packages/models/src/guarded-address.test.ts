@@ -35,7 +35,7 @@ function request(deltas: string[] = []): ModelRequest {
     system: ["You are an agent."],
     messages: [{ role: "user", content: [{ type: "text", text: "Hello" }] }],
     tools: [],
-    signal: AbortSignal.timeout(50_000),
+    signal: AbortSignal.timeout(150_000),
     onDelta: (delta) => void deltas.push(JSON.stringify(delta)),
     onRetry() {},
   };

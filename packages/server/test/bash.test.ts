@@ -69,8 +69,9 @@ test("the released client runs, starts, lists, reads and clears", async () => {
   });
   const started = await client.startCommand("pwd", "/tmp", 20);
   expect(started).toMatchObject({ kind: "BashCommand", command: "pwd", cwd: "/tmp", timeout: 20 });
-  const { outputs } = await follow(started.id);
-  expect(outputs).toMatchObject([{ command_id: started.id, stdout: "/tmp\n", stderr: null, exit_code: 0 }]);
+  const { outputs, ...ended } = await follow(started.id);
+  expect(ended).toEqual({ stdout: "/tmp\n", stderr: "", exitCode: 0 });
+  for (const output of outputs) expect(output).toMatchObject({ command_id: started.id, stderr: null });
   const all = await client.searchEvents({ command_id__eq: started.id });
   expect(all).toEqual({ items: [started, ...outputs], next_page_id: null });
   expect(await client.getEvent(outputs[0]!.id)).toEqual(outputs[0]);
@@ -79,7 +80,8 @@ test("the released client runs, starts, lists, reads and clears", async () => {
     null,
     started,
   ]);
-  expect(await client.clearEvents()).toEqual({ cleared_count: 4 });
+  const { items } = await client.searchEvents();
+  expect(await client.clearEvents()).toEqual({ cleared_count: items.length });
   expect(await client.searchEvents()).toEqual({ items: [], next_page_id: null });
 });
 
@@ -285,7 +287,7 @@ test("100 MB arrive completely, in order, and cost the server little memory", as
   expect([exitCode, length, stderr.length]).toEqual([0, 104_857_600, 5_000]);
   // This process is the client too.
   expect(peak / 2 ** 20).toBeLessThan(350);
-}, 60_000);
+});
 
 test("an endlessly printing command times out, and the server keeps answering meanwhile", async () => {
   const running = api("POST", "/api/bash/start_bash_command", { command: "echo first; yes", timeout: 2 });
