@@ -2,7 +2,6 @@ import { defineConfig } from "vitest/config";
 import { ownWorker } from "./vitest.own-worker.ts";
 import { LongestFirst } from "./vitest.sequence.ts";
 
-const isolation = "packages/server/test/isolation/*.test.ts";
 /**
  * Whole processes that start and die again and again, container engines, browsers, and the longest
  * attacks: half of the time of all tests. `npm run test:slow` runs them, `npm test` does not.
@@ -45,7 +44,7 @@ export default defineConfig({
         test: {
           name: "all",
           include: ["packages/*/src/**/*.test.ts", "packages/*/test/**/*.test.ts"],
-          exclude: [...exclude, isolation, slow, ...ownWorker],
+          exclude: [...exclude, slow, ...ownWorker],
           // A worker runs files in turn and loads the server once: a file must undo its process
           // changes.
           isolate: false,
@@ -65,17 +64,6 @@ export default defineConfig({
       {
         extends: true,
         test: { name: "slow own worker", include: slowOwnWorker, exclude, testTimeout: 180_000 },
-      },
-      {
-        extends: true,
-        // One file at a time: attacks use the whole machine while response times are measured.
-        test: {
-          name: "isolation",
-          include: [isolation],
-          fileParallelism: false,
-          maxWorkers: 1,
-          sequence: { groupOrder: 1 },
-        },
       },
     ],
   },

@@ -1,8 +1,9 @@
 /**
- * Files with a worker of their own: they measure memory or descriptors of their process, replace a
- * module, or load the released client, which looks up WebSocket at import time.
+ * Files with a worker of their own: they measure memory, descriptors or response times of their
+ * process, replace a module, or load the released client, which looks up WebSocket at import time.
  */
 export const ownWorker = [
+  "packages/server/test/isolation/*.test.ts",
   "packages/server/src/http/sockets/faults.test.ts",
   "packages/server/src/http/server/unknown-settings.test.ts",
   "packages/server/test/outbound.test.ts",

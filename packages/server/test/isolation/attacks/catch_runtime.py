@@ -1,11 +1,10 @@
 """Waits for processes that enter the sandbox from outside, and tries to write into their program and their memory before they run their command.
-Takes the time in seconds. Writes how many processes it saw, and what of them opened."""
-import json, os, sys, time
+Takes the number of processes after which it ends. Writes what opened."""
+import json, os, sys
 
 seen, opened = set(), set()
 own = str(os.getpid())
-end = time.monotonic() + float(sys.argv[1])
-while time.monotonic() < end:
+while len(seen) < int(sys.argv[1]):
     for pid in os.listdir("/proc"):
         if not pid.isdigit() or pid == own:
             continue
@@ -20,4 +19,4 @@ while time.monotonic() < end:
                     opened.add(f"{file} of {name}")
             except OSError:
                 pass
-print(json.dumps({"seen": len(seen), "opened": sorted(opened)}))
+print(json.dumps(sorted(opened)))
