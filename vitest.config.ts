@@ -1,4 +1,5 @@
 import { defineConfig } from "vitest/config";
+import { limits } from "./vitest.limits.ts";
 import { ownWorker } from "./vitest.own-worker.ts";
 import { LongestFirst } from "./vitest.sequence.ts";
 
@@ -32,10 +33,7 @@ export default defineConfig({
     pool: "forks",
     // Two per processor of the reference machine, because tests mostly wait for servers and disks.
     maxWorkers: 4,
-    // Only for hangs: a busy machine takes ten times as long as an idle machine.
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
-    expect: { poll: { timeout: 40_000 } },
+    ...limits,
     setupFiles: ["packages/server/test/support/check-events.ts"],
     sequence: { sequencer: LongestFirst },
     projects: [
@@ -58,12 +56,11 @@ export default defineConfig({
           include: [slow],
           exclude: [...exclude, ...slowOwnWorker],
           isolate: false,
-          testTimeout: 180_000,
         },
       },
       {
         extends: true,
-        test: { name: "slow own worker", include: slowOwnWorker, exclude, testTimeout: 180_000 },
+        test: { name: "slow own worker", include: slowOwnWorker, exclude },
       },
     ],
   },

@@ -1,4 +1,5 @@
 import { defineConfig } from "vitest/config";
+import { limits } from "./vitest.limits.ts";
 
 /** Tests that need minutes or gigabytes: `npm run test:heavy`. */
 export default defineConfig({
@@ -8,7 +9,6 @@ export default defineConfig({
     maxWorkers: 1,
     // Memory is measured after a collection.
     execArgv: ["--expose-gc"],
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    ...limits,
   },
 });

@@ -1,4 +1,5 @@
 import { defineConfig, type TestProjectConfiguration } from "vitest/config";
+import { limits } from "./vitest.limits.ts";
 import { ownWorker } from "./vitest.own-worker.ts";
 import { LongestFirst } from "./vitest.sequence.ts";
 
@@ -51,9 +52,7 @@ export default defineConfig({
     setupFiles: ["packages/server/test/support/check-events.ts"],
     pool: "forks",
     maxWorkers: 4,
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
-    expect: { poll: { timeout: 40_000 } },
+    ...limits,
     sequence: { sequencer: LongestFirst },
     projects: [
       ...project("one node", "1", { folder: "packages/server/", only: include, exclude: [] }),

@@ -59,7 +59,7 @@ const send = (
     },
     ...(json === undefined ? (body === undefined ? {} : { body }) : { body: JSON.stringify(json) }),
     ...(redirect && { redirect }),
-    signal: AbortSignal.timeout(50_000),
+    signal: AbortSignal.timeout(150_000),
   });
 const form = (content: string | Buffer<ArrayBuffer>) => {
   const data = new FormData();

@@ -63,7 +63,7 @@ test("after a kill the model reads the branch on which HEAD was", async () => {
     .messages.filter(({ role }) => role === "user")
     .map(({ text }) => text);
   expect(texts).toEqual(["one", "three"]);
-}, 60_000);
+});
 
 test("a fork that a kill interrupts is complete or absent", async () => {
   const { id } = await startConversation(server.call, "x".repeat(1000));
@@ -90,4 +90,4 @@ test("a fork that a kill interrupts is complete or absent", async () => {
     if (there) forks.push(forkId);
   }
   expect((await server.call("GET", "/api/v1/app-conversations/count")).body).toBe(known + forks.length);
-}, 60_000);
+});

@@ -91,4 +91,4 @@ test("the agent browses, sees screenshots, and keeps its page when its sandbox i
   expect(await browsers()).toBeGreaterThan(0);
   await agent.call("DELETE", `/api/conversations/${conversation.id}`);
   await until(async () => (await browsers()) === 0 || undefined);
-}, 60_000);
+});

@@ -7,15 +7,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { initial } from "../src/store/sqlite/migrations/001-initial.ts";
 import { sandboxLifecycle } from "../src/store/sqlite/migrations/002-sandbox-lifecycle.ts";
 import { openVault } from "../src/store/vault.ts";
 import { Command } from "./support/command.ts";
 
 // Each test starts several servers and commands, a second of work each where the machine is busy.
-vi.setConfig({ testTimeout: 120_000 });
-
 const project = fileURLToPath(new URL("../demo/project/", import.meta.url));
 const task = "Repair the failing test: sh test.sh";
 const model = ["--model", "demo/repair"];

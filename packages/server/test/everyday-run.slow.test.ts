@@ -8,14 +8,12 @@ import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { Command } from "./support/command.ts";
 import { LocalTerminal } from "./support/local-terminal.ts";
 import { obey } from "./support/script.ts";
 
 /** The options of `run`, and `chat`, with one server that they find by themselves. */
-
-vi.setConfig({ testTimeout: 120_000 });
 
 const project = fileURLToPath(new URL("../demo/project/", import.meta.url));
 const program = fileURLToPath(new URL("../../../bin/sandpiper", import.meta.url));

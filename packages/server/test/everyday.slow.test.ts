@@ -4,15 +4,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { createProgram } from "../src/cli/program/program.ts";
 import { Command } from "./support/command.ts";
 import { LocalTerminal } from "./support/local-terminal.ts";
 import { obey } from "./support/script.ts";
 
 /** The commands of every day, with one server that they find by themselves. */
-
-vi.setConfig({ testTimeout: 120_000 });
 
 const root = fileURLToPath(new URL("../../../", import.meta.url));
 const project = join(root, "packages/server/demo/project");

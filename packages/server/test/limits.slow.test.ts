@@ -105,7 +105,7 @@ test("runs beyond the limit wait in order, also across kill -9, and a paused run
   await until(() => asked.length === 5);
   gates.get("two")!.resolve();
   await status(id, "finished");
-}, 60_000);
+});
 
 test("a user's daily budget ends runs, refuses new ones and says when it resets; other users are not affected", async () => {
   // A million tokens of this model cost 2.50 USD.
@@ -137,7 +137,7 @@ test("a user's daily budget ends runs, refuses new ones and says when it resets;
   const hers = await startConversation(ann, "Hello");
   await status(hers.id, "finished", ann);
   await ann("DELETE", `/api/v1/app-conversations/${hers.id}`);
-}, 60_000);
+});
 
 test("the budget of a task ends its runs in an error", async () => {
   script = () => reply.text("An expensive answer.", { usage: { prompt: 1_000_000, completion: 0 } });
@@ -158,7 +158,7 @@ test("the budget of a task ends its runs in an error", async () => {
     code: "MaxBudgetReached",
     detail: "The conversation reached its budget of 4 USD.",
   });
-}, 60_000);
+});
 
 /** A key of another user, created while the server runs. */
 async function annsKey(): Promise<string> {
@@ -189,7 +189,7 @@ test("more starts than sandboxes may run wait for their turn, which their tasks 
   );
   expect(ended.map((task) => [task.status, task.detail])).toEqual(Array(4).fill(["READY", null]));
   expect([...details]).toContainEqual(expect.stringMatching(/^Waiting in position \d: all 2 sandboxes/));
-}, 60_000);
+});
 
 test("a conversation that has stored its quota ends in an error that says so, and can be deleted", async () => {
   script = () => reply.text("x".repeat(2 ** 20));
@@ -212,4 +212,4 @@ test("a conversation that has stored its quota ends in an error that says so, an
     expect.stringContaining("in a new one"),
   ]);
   expect((await server.call("DELETE", `/api/v1/app-conversations/${id}`)).status).toBe(200);
-}, 60_000);
+});

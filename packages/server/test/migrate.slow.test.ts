@@ -4,15 +4,13 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { Command } from "./support/command.ts";
 import { type Json, removeSandboxes, startConversation, until } from "./support/platform.ts";
 import { type PostgresServer, startPostgres } from "./support/postgres.ts";
 import { finish } from "./support/script.ts";
 import { type ServerProcess, startServerProcess } from "./support/server-process.ts";
 import { fillWithConversations } from "./support/store.ts";
-
-vi.setConfig({ testTimeout: 180_000 });
 
 /** `sandpiper migrate` as an administrator uses it. */
 

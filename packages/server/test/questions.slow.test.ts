@@ -3,14 +3,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { LocalTerminal } from "./support/local-terminal.ts";
 import { startTestPlatform, type TestPlatform } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 
 /** Questions of the command line: signals end them. */
-
-vi.setConfig({ testTimeout: 180_000 });
 
 const program = fileURLToPath(new URL("../../../bin/sandpiper", import.meta.url));
 let server: TestPlatform;

@@ -132,7 +132,7 @@ test("a conversation is exported with its model traffic: each prompt as it was s
     events: lines.filter(({ line }) => line === "event").length,
     calls: 5,
   });
-}, 60_000);
+});
 
 test("a recording is replayed in its own sandbox with the same result", async () => {
   const asked = models.requests.length;
@@ -160,7 +160,7 @@ test("a recording is replayed in its own sandbox with the same result", async ()
   const report = await replayFile(file, {});
   expect(report.divergences).toEqual([]);
   expect(report.calls).toEqual([{ usage_id: "agent", recorded: 3, replayed: 3 }]);
-}, 60_000);
+});
 
 test("notes with the first message are replayed unchanged, and later events are not part of the recording", async () => {
   const mcpConfig = (servers: object) =>
@@ -187,7 +187,7 @@ test("notes with the first message are replayed unchanged, and later events are 
   const file = join(folder, "notes.jsonl");
   await writeFile(file, text);
   expect((await replayFile(file, {})).divergences).toEqual([]);
-}, 60_000);
+});
 
 /** A conversation that has finished, as a file. */
 async function recorded(
@@ -237,7 +237,7 @@ test("a replay reports differences: a result, a missing call, a prompt, a tool, 
     recorded: expect.stringMatching(/none/),
     replayed: expect.stringMatching(/^a note/),
   });
-}, 60_000);
+});
 
 test("a replay asks no address that its recording names", async () => {
   const { text } = await recorded("hostile.jsonl", [finish("Done.")]);
@@ -274,7 +274,7 @@ test("a replay asks no address that its recording names", async () => {
     vi.unstubAllEnvs();
     trap.close();
   }
-}, 60_000);
+});
 
 test("forks, cloned repositories and older conversations are reported as incomplete recordings", async () => {
   const { id, file, text } = await recorded("lacks.jsonl", [finish("Done.")]);
@@ -300,7 +300,7 @@ test("forks, cloned repositories and older conversations are reported as incompl
   expect(broken).not.toBe(text);
   await writeFile(file, broken);
   await expect(replayFile(file, {})).rejects.toThrow("Its events cannot be read");
-}, 60_000);
+});
 
 test("side questions and titles are part of the traffic", async () => {
   const { id } = await recorded("beside.jsonl", [finish("Done.")]);
@@ -351,7 +351,7 @@ test("the command line exports and replays, and its exit code shows whether some
   expect(unusable.stderr).toBe(
     `sandpiper: ${cut} cannot be replayed. It is cut off: export the conversation again.\n`,
   );
-}, 60_000);
+});
 
 test("a client's agent is replayed unchanged, with its tools, and the recording contains none of its secrets", async () => {
   const agent = await startAgentServer(server);
@@ -382,4 +382,4 @@ test("a client's agent is replayed unchanged, with its tools, and the recording 
   const report = await replayFile(file, {});
   expect(report.divergences).toEqual([]);
   expect(report.not_run).toEqual({ lookup: 1 });
-}, 60_000);
+});

@@ -39,7 +39,7 @@ test("a skill that is hidden for some models is asked about", async () => {
   const { sandboxId } = await bench.work("secret/shadow", [invoke("claude")]);
   expect(bench.leaked()).toEqual([]);
   expect((await bench.behaviours(sandboxId)).map(({ parts }) => parts[0].kind)).toEqual(["skill_command"]);
-}, 60_000);
+});
 
 test("what an accepted script adds to the project is asked about", async () => {
   const first = await bench.work("secret/grows", []);
@@ -56,7 +56,7 @@ test("what an accepted script adds to the project is asked about", async () => {
   bench.git.seen.length = 0;
   await bench.work("secret/grows", [invoke("late")]);
   expect(bench.leaked()).toEqual(["setup"]);
-}, 60_000);
+});
 
 test("the skills of a project that a client sends as its own are asked about", async () => {
   bench.git.seen.length = 0;
@@ -102,7 +102,7 @@ test("the skills of a project that a client sends as its own are asked about", a
     working_dir: forged,
   });
   expect(asked.body.origin).toBe(`sandbox ${agent.sandboxId}`);
-}, 60_000);
+});
 
 test("a sub-agent asks as often as its parent until it is accepted, and again when it is told something else", async () => {
   const { server } = bench;
@@ -147,4 +147,4 @@ test("a sub-agent asks as often as its parent until it is accepted, and again wh
   const changed = await delegate("changed");
   expect(changed.status).toBe("waiting_for_confirmation");
   await confirm(false);
-}, 120_000);
+});

@@ -115,7 +115,7 @@ test("nothing that a repository brings uses a secret until the user accepts it",
   await until(() => ["agent", "hook", "mcp", "stay"].every((name) => leaked().includes(name)) || undefined);
   expect(notices(await bench.events(id))).toHaveLength(1);
   await bench.server.call("DELETE", `/api/v1/sandboxes/${sandboxId}?sandbox_id=${sandboxId}`);
-}, 60_000);
+});
 
 test("an accepted repository is not asked about again; a withdrawal and a changed file are", async () => {
   bench.git.seen.length = 0;
@@ -143,4 +143,4 @@ test("an accepted repository is not asked about again; a withdrawal and a change
   const [other] = await bench.behaviours(changed.sandboxId);
   expect(other!.digest).not.toBe(found!.digest);
   expect(other!.accepted_at).toBeNull();
-}, 60_000);
+});

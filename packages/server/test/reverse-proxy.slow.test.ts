@@ -5,13 +5,11 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { Command } from "./support/command.ts";
 
 /** The configurations of docs/team/reverse-proxy.md, used by the real programs. */
-
-vi.setConfig({ testTimeout: 120_000 });
 
 const page = new URL("../../../docs/team/reverse-proxy.md", import.meta.url);
 const key = "a-key-for-this-test";

@@ -99,7 +99,7 @@ test("an ordinary user's server passes the driver suite", async () => {
   const { code, output } = await vitest("oci-suite", "-t", "over crun");
   expect(code, output).toBe(0);
   expect(output).toMatch(/Tests +(3[5-9]|[4-9]\d) passed/);
-}, 90_000);
+});
 
 test("attacks from its sandboxes do not succeed either", async () => {
   const files = ["kernel", "neighbours", "kernel-memory"].map((name) => `isolation/${name}.test`);
@@ -108,13 +108,13 @@ test("attacks from its sandboxes do not succeed either", async () => {
   const { code, output } = await vitest("--project=isolation", ...files, ...others);
   expect(code, output).toBe(0);
   expect(output).toMatch(/Tests +10 passed/);
-}, 170_000);
+});
 
 test("others keep working while one of its sandboxes starts all processes that it can", async () => {
   const { code, output } = await vitest("--project=isolation", "isolation/resources.test", "-t", "fork bomb");
   expect(code, output).toBe(0);
   expect(output).toMatch(/Tests +2 passed/);
-}, 120_000);
+});
 
 test("memory of all processes together counts above the sandbox's limit while the machine has little", async () => {
   const { code, output } = await outcome(
@@ -145,7 +145,7 @@ test("its command line runs the demo in a sandbox, and the user owns the files o
   expect(code, output).toBe(0);
   const { uid: owner } = await stat(join(base, "home/.local/share/sandpiper/demo/vault.key"));
   expect(owner).toBe(uid);
-}, 60_000);
+});
 
 test("its sandboxes keep running without it, and a later server reaches them", async () => {
   const first = start(

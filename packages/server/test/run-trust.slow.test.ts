@@ -54,7 +54,7 @@ test("run says without a terminal that nothing is accepted; --trust accepts once
   expect(await run()).not.toMatch(sentence);
   await writeFile(join(dir, "check.sh"), "exit 0 # changed\n");
   expect(await run()).toMatch(sentence);
-}, 60_000);
+});
 
 test("run shows all of it on a terminal and asks; hidden text is shown", async () => {
   await setHook("echo \u202ehidden\u001b[2K");

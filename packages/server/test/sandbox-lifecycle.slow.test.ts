@@ -56,7 +56,7 @@ async function makeSandbox(query = "", body?: Json): Promise<string> {
 
 async function sh(id: string, command: string): Promise<string> {
   const sandbox = await server.platform.sandboxes.running(id);
-  return (await runToEnd(sandbox, { argv: ["sh", "-c", command] }, { timeoutMs: 20_000 })).stdout.toString();
+  return (await runToEnd(sandbox, { argv: ["sh", "-c", command] }, { timeoutMs: 150_000 })).stdout.toString();
 }
 
 test("an unavailable image in the settings fails the start task with the reason within seconds", async () => {

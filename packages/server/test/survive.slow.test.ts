@@ -101,7 +101,7 @@ test("a clock that jumps back by an hour breaks no run: timestamps keep increasi
   );
   const other = await startConversation(server.call, "run: echo other");
   await waitForEnd(server, other.id);
-}, 60_000);
+});
 
 test("a database that another process locks for seconds delays a run, and no event is lost or duplicated", async () => {
   const server = await startTestPlatform();
@@ -132,7 +132,7 @@ test("a database that another process locks for seconds delays a run, and no eve
   );
   expect(outputs.map(({ text }) => text)).toEqual(["", "", "1\n2\n"]);
   expect(models.requests).toHaveLength(4);
-}, 60_000);
+});
 
 /**
  * A conversation whose store is locked when its run is about to append two actions that need
@@ -192,7 +192,7 @@ test("a message at the moment when actions begin to wait rejects them: none runs
   expect(results).toMatchObject(
     [0, 1].map(() => ({ kind: "UserRejectObservation", rejection_reason: reason })),
   );
-}, 60_000);
+});
 
 test("a pause at the moment when actions begin to wait approves nothing: they wait again, and run once they are approved", async () => {
   const { server, id, during } = await aboutToWait();
@@ -216,7 +216,7 @@ test("a pause at the moment when actions begin to wait approves nothing: they wa
     "TaskTrackerObservation",
     "TerminalObservation",
   ]);
-}, 60_000);
+});
 
 test("a run waits with notices for an unavailable endpoint; a lasting outage ends the run with an error, and a message resumes it", async () => {
   const server = await startTestPlatform();
@@ -256,4 +256,4 @@ test("a run waits with notices for an unavailable endpoint; a lasting outage end
     observation?.kind === "TerminalObservation" ? observation.content : [],
   );
   expect(outputs.map(({ text }) => text)).toEqual(["back\n", "again\n"]);
-}, 60_000);
+});

@@ -5,7 +5,7 @@ import type { CommandRunner } from "./files.ts";
 import { stageFolder } from "./replace-folder.ts";
 
 const folder = "/workspace/project";
-const signal = AbortSignal.timeout(60_000);
+const signal = AbortSignal.timeout(150_000);
 let driver: OciDriver;
 let end: () => Promise<void>;
 let source: CommandRunner;

@@ -61,7 +61,7 @@ export async function run(
 ) {
   const request = typeof command === "string" ? { argv: ["sh", "-c", command] } : command;
   const { code, stdout, stderr } = await runToEnd({ exec: (one) => driver.exec(id, one) }, request, {
-    timeoutMs: 20_000,
+    timeoutMs: 150_000,
     ...options,
   });
   return { code, out: stdout.toString(), err: stderr.toString() };

@@ -142,7 +142,7 @@ test("a node that the database does not hear gives up before another node claims
   expect(await lostAt).toBeLessThan(await takenAt);
   expect(cut.released[0]!.lost).toBe(true);
   expect(ids.map((id) => cut.ownership.ownerOf(id))).toEqual([undefined, undefined, undefined]);
-}, 30_000);
+});
 
 test("a node ends the lease of a process that has ended on its machine, and no other lease", async () => {
   const [ofDead, ofFrozen] = await createSandboxes(2);

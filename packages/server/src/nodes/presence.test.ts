@@ -47,7 +47,7 @@ test("a process that was killed has ended, and one that stands still has not", a
   expect(presence.listEnded()).toEqual([]);
   await frozen.kill();
   expect(presence.listEnded()).toEqual(["frozen"]);
-}, 30_000);
+});
 
 test("a node that leaves does not count as ended, and leaves no file", async () => {
   const one = new NodePresence(folder);

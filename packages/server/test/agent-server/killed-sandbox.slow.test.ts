@@ -81,7 +81,7 @@ test("commands, a terminal, a download and an upload end with the sandbox's proc
   await recovered();
   expect((await execute("cat /tmp/w/note; stat -c %s /tmp/w/big")).stdout).toBe("kept\n300000000\n");
   expect((await execute("pgrep -fc '^sleep 600'")).stdout).toBe("0\n");
-}, 60_000);
+});
 
 test("a move during which the sandbox is killed succeeds or changes nothing, and can be repeated", async () => {
   const { id } = (
@@ -123,4 +123,4 @@ test("a move during which the sandbox is killed succeeds or changes nothing, and
   });
   // Nothing is left of the sandboxes that held the snapshot's files.
   expect((await platform.call("GET", "/api/v1/sandboxes/search")).body.items).toHaveLength(1);
-}, 60_000);
+});

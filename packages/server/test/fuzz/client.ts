@@ -16,7 +16,7 @@ export class FuzzClient {
   readonly #port: number;
   readonly #timeoutMs: number;
 
-  constructor(port: number, timeoutMs = 50_000) {
+  constructor(port: number, timeoutMs = 150_000) {
     this.#port = port;
     this.#timeoutMs = timeoutMs;
   }

@@ -13,12 +13,12 @@ beforeAll(async () => {
   dataDir = await mkdtemp(join(tmpdir(), "sandpiper-placement-"));
   const env = { SANDPIPER_MAX_REQUESTS: "0", SANDPIPER_MAX_SANDBOXES: "0" };
   cluster = await Cluster.start({ dataDir, nodes: 4, env });
-}, 120_000);
+});
 afterAll(async () => {
   await removeSandboxes(cluster.caller(testKey));
   await cluster.close();
   await rm(dataDir, { recursive: true, force: true });
-}, 120_000);
+});
 
 /** Starts a conversation without a message, and waits until it is ready. */
 async function start(call: TestPlatform["call"]): Promise<void> {
@@ -50,7 +50,7 @@ test("starts that one client asks of one node at once are spread over four nodes
   const call = caller(cluster.addressOf(0), testKey);
   await Promise.all(Array.from({ length: 16 }, () => start(call)));
   expect(await excess()).toBeLessThanOrEqual(0.5);
-}, 180_000);
+});
 
 test("starts through a proxy are spread over four nodes", async () => {
   const call = cluster.caller(testKey);
@@ -60,11 +60,11 @@ test("starts through a proxy are spread over four nodes", async () => {
   await Promise.all([lane(), lane(), lane(), lane()]);
   expect([...(await runningByNode()).values()]).toHaveLength(4);
   expect(await excess()).toBeLessThanOrEqual(0.2);
-}, 180_000);
+});
 
 test("starts succeed at once after a node was killed, at the node that is asked or another one", async () => {
   await cluster.endNode(3, "SIGKILL");
   const call = caller(cluster.addressOf(0), testKey);
   await Promise.all(Array.from({ length: 12 }, () => start(call)));
   await until(async () => (await runningByNode()).size === 3);
-}, 180_000);
+});

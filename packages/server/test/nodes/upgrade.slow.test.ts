@@ -136,4 +136,4 @@ test("servers are replaced one by one by a newer version with another schema: no
     .split("\n")
     .map(Number);
   expect(numbers.slice(0, -1)).toEqual(numbers.slice(0, -1).map((_value: number, at: number) => at));
-}, 180_000);
+});

@@ -11,7 +11,7 @@ import { formatReport } from "../../src/recording/report.ts";
 const folder = fileURLToPath(new URL(".//", import.meta.url));
 const recordings = readdirSync(folder).filter((name) => name.endsWith(".jsonl"));
 
-test.concurrent.each(recordings)("%s replays as it was recorded", { timeout: 60_000 }, async (name) => {
+test.concurrent.each(recordings)("%s replays as it was recorded", async (name) => {
   const report = await replayFile(`${folder}${name}`, {});
   expect(
     report.divergences,

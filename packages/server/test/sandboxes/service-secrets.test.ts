@@ -71,7 +71,7 @@ test("every command has a secret's placeholder; the secret is sent, changed, rem
       timeout: null,
       reset: false,
     },
-    AbortSignal.timeout(50_000),
+    AbortSignal.timeout(150_000),
   );
   terminal.close();
   expect(seen.get("/terminal")).toBe("Bearer second-value");
@@ -132,7 +132,7 @@ test("a plain secret is known inside, with its lines, until its owner takes that
     const terminal = openTerminal(await service.running(id));
     const command = `printf %s "$${variable}" >/tmp/seen`;
     const action = { kind: "TerminalAction", command, is_input: false, timeout: null, reset: false } as const;
-    await terminal.run(action, AbortSignal.timeout(50_000));
+    await terminal.run(action, AbortSignal.timeout(150_000));
     terminal.close();
     expect(await inside(id, "cat /tmp/seen")).toBe(await inside(id, `printf %s "$${variable}"`));
     return inside(id, "cat /tmp/seen");

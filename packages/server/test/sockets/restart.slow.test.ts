@@ -5,4 +5,4 @@ test("after kill -9 with 100 followers, each reconnecting follower has every eve
   const { events, wrong } = await killUnderFollowers(100);
   expect(events).toBeGreaterThan(0);
   expect(wrong).toBe(0);
-}, 120_000);
+});

@@ -120,7 +120,7 @@ export async function startPostgres(
         stdio: ["pipe", "ignore", "ignore"],
       });
       watcher.unref();
-      const deadline = Date.now() + 60_000;
+      const deadline = Date.now() + 150_000;
       for (;;) {
         try {
           await server.query("SELECT 1");

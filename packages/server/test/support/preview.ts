@@ -88,7 +88,7 @@ export class PreviewBench {
             ...headers,
           },
           agent: false,
-          timeout: 50_000,
+          timeout: 150_000,
         },
         (answer) => resolve(read(answer)),
       );

@@ -139,7 +139,7 @@ export class RawHttp {
     for (;;) {
       const whole = this.#take();
       if (whole) return whole;
-      const [piece] = (await once(socket, "data", { signal: AbortSignal.timeout(30_000) })) as [Buffer];
+      const [piece] = (await once(socket, "data", { signal: AbortSignal.timeout(150_000) })) as [Buffer];
       this.#received = Buffer.concat([this.#received, piece]);
     }
   }

@@ -83,5 +83,5 @@ export function altered<T extends object>(one: T, change: Partial<T>): T {
 
 /** The output of a shell command in the sandbox. */
 export async function sh(sandbox: Sandbox, command: string): Promise<string> {
-  return (await runToEnd(sandbox, { argv: ["sh", "-c", command] }, { timeoutMs: 50_000 })).stdout.toString();
+  return (await runToEnd(sandbox, { argv: ["sh", "-c", command] }, { timeoutMs: 150_000 })).stdout.toString();
 }

@@ -151,7 +151,7 @@ export async function startServer(change: Partial<Config> = {}) {
             : typeof init.body === "string"
               ? init.body
               : JSON.stringify(init.body),
-        signal: AbortSignal.timeout(50_000),
+        signal: AbortSignal.timeout(150_000),
       });
     },
   };
@@ -205,7 +205,7 @@ export class TestSocket {
 
   /** Resolves with the first frame that fits; fails after ten seconds. */
   async until(fits: (frame: JsonFrame) => boolean): Promise<JsonFrame> {
-    const signal = AbortSignal.timeout(50_000);
+    const signal = AbortSignal.timeout(150_000);
     for (;;) {
       const frame = this.frames.find(fits);
       if (frame) return frame;

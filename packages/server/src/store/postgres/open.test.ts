@@ -147,7 +147,7 @@ test("a statement whose connection falls silent ends, and another connection goe
   expect(await store.conversations.get(row.id)).toMatchObject({ title: "newer" });
   await link.close();
   await store.close();
-}, 30_000);
+});
 
 test("the pool is bounded, and what waits too long for a connection is refused", async () => {
   const url = await server.createDatabase();
