@@ -295,6 +295,11 @@ export interface SandboxProcess {
   readonly stderr: Readable;
   /** Resolves when the process has ended and its output was read. Never rejects. */
   readonly exit: Promise<ExitStatus>;
+  /**
+   * True when `exit` has resolved because the connection to the process was lost. The process may
+   * have ended, or may go on. Absent where a process ends with its connection.
+   */
+  readonly isLost?: boolean;
   /** Sends a signal (default SIGKILL). Does nothing after the end. */
   kill(signal?: NodeJS.Signals): void;
   /** Only with `tty`. */

@@ -19,6 +19,8 @@ export interface RunResult extends ExecResult {
   /** Some output was dropped. */
   truncated: boolean;
   timedOut: boolean;
+  /** The connection to the command was lost, so its outcome is unknown. */
+  isLost?: true;
 }
 
 /** Runs a command to its end. Throws what `exec` throws, and the reason of an aborted signal. */
@@ -53,6 +55,7 @@ export async function runToEnd(
       stderr: stderr!.kept,
       truncated: stdout!.dropped || stderr!.dropped,
       timedOut,
+      ...(process.isLost && { isLost: true }),
     };
   } finally {
     clearTimeout(timer);

@@ -29,6 +29,7 @@ export class ResidentProcess implements SandboxProcess, Channel {
   readonly #input: SendWindow;
   readonly #sent = new Set<NodeJS.Signals>();
   readonly #hasTerminal: boolean;
+  #isLost = false;
   #end!: (code: number | null) => void;
   #hasEnded = false;
 
@@ -69,7 +70,12 @@ export class ResidentProcess implements SandboxProcess, Channel {
   }
 
   onLost(): void {
+    this.#isLost = !this.#hasEnded;
     this.#end(null);
+  }
+
+  get isLost(): boolean {
+    return this.#isLost;
   }
 
   kill(signal: NodeJS.Signals = "SIGKILL"): void {

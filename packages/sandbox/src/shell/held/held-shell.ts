@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { ExitStatus, SandboxProcess } from "../../driver.ts";
 import type { Sandbox } from "../../sandbox.ts";
-import { runToEnd } from "../run.ts";
+import { type RunResult, runToEnd } from "../run.ts";
 import { checkProcessLimit } from "../terminal/process-limit.ts";
 import { HeaderReader } from "./header-reader.ts";
 import { endScript, exitScript, forgetScript, historyScript, joinedScript, openScript } from "./scripts.ts";
@@ -19,13 +19,18 @@ export interface HeldShellOptions {
   size: { cols: number; rows: number };
 }
 
+/** The client of a held shell. */
+export interface HeldProcess extends SandboxProcess {
+  /** Leaves the shell to the next client. */
+  detach(): void;
+  /** Resolves when the connection to the client is lost. The shell may go on. */
+  lost: Promise<void>;
+}
+
 /** A shell on a terminal that processes of the sandbox hold, so that it outlives the server. */
 export interface HeldShell {
   /** `exit` resolves with the shell's status. `kill` ends the shell and its running command. */
-  process: SandboxProcess & {
-    /** Leaves the shell to the next client. */
-    detach(): void;
-  };
+  process: HeldProcess;
   /** Marker of the shell in its output. Each client that joins the shell gets it. */
   nonce: string;
   /** Output of an existing shell before `process.stdout` begins; undefined for a new shell. */
@@ -81,10 +86,13 @@ export async function openHeldShell(
   } catch (error) {
     leave(client);
     if (error instanceof PlatformError) throw error;
+    if (client.isLost) return openHeldShell(sandbox, options);
     // The sandbox or its kernel cannot hold a terminal, so the caller opens a shell that ends with
     // the server.
   }
+  const { isLost } = client;
   leave(client);
+  if (isLost) return openHeldShell(sandbox, options);
   // The next commands run in another shell, and a later client must not join this one.
   await endHeldShell(sandbox, folder).catch(() => {});
   return undefined;
@@ -102,11 +110,17 @@ export async function endHeldShell(sandbox: Sandbox, folder: string): Promise<vo
   if (sandbox.shell) await runScript(sandbox, endScript, [folder]);
 }
 
-/** Runs a script of `scripts.ts` to its end. */
-export function runScript(sandbox: Sandbox, script: string, words: string[]) {
+/**
+ * Runs a script of `scripts.ts` to its end, and again when its connection is lost. Throws what
+ * `exec` throws.
+ */
+export async function runScript(sandbox: Sandbox, script: string, words: string[]): Promise<RunResult> {
   const [busybox = "busybox", ...applet] = sandbox.shell ?? [];
   const argv = [busybox, ...applet, "-c", script, busybox, ...words];
-  return runToEnd(sandbox, { argv, cwd: "/" }, { maxOutputBytes: maxHistoryBytes });
+  for (;;) {
+    const result = await runToEnd(sandbox, { argv, cwd: "/" }, { maxOutputBytes: maxHistoryBytes });
+    if (!result.isLost) return result;
+  }
 }
 
 /**
@@ -134,8 +148,9 @@ async function readHistory(
   }
 }
 
-function toProcess(sandbox: Sandbox, folder: string, client: SandboxProcess): HeldShell["process"] {
+function toProcess(sandbox: Sandbox, folder: string, client: SandboxProcess): HeldProcess {
   const killed = Promise.withResolvers<ExitStatus>();
+  const lost = Promise.withResolvers<void>();
   let isKilled = false;
   let isLeft = false;
   const detach = () => {
@@ -144,9 +159,15 @@ function toProcess(sandbox: Sandbox, folder: string, client: SandboxProcess): He
     killed.resolve(killedStatus);
   };
   forgetOldParts(sandbox, folder, client);
-  const ended = once(client.stdout, "close").then(async (): Promise<ExitStatus> => {
+  // The connection may have been lost while the client read the history.
+  const closed = client.stdout.closed ? Promise.resolve() : once(client.stdout, "close");
+  const ended = closed.then(async (): Promise<ExitStatus> => {
     // `exit` of a killed shell resolves once its folder is removed.
     if (isLeft || isKilled) return killed.promise;
+    if (client.isLost) {
+      lost.resolve();
+      return killed.promise;
+    }
     leave(client);
     const { stdout } = await runScript(sandbox, exitScript, [folder]);
     return /^\d+\n$/.test(stdout.toString())
@@ -160,7 +181,7 @@ function toProcess(sandbox: Sandbox, folder: string, client: SandboxProcess): He
     endHeldShell(sandbox, folder).then(detach, detach);
   };
   const { stdin, stdout, stderr } = client;
-  return { stdin, stdout, stderr, exit, kill, resize: () => {}, detach };
+  return { stdin, stdout, stderr, exit, lost: lost.promise, kill, resize: () => {}, detach };
 }
 
 /** Removes the parts that the client has read. The first part stays: it begins a long output. */

@@ -34,7 +34,7 @@ export async function interruptCommand(sandbox: Sandbox, shell: Shell): Promise<
 async function absorbKeys(sandbox: Sandbox, shell: Shell): Promise<boolean> {
   const { exitCode } = shell.status;
   const limit = AbortSignal.timeout(interruptTimeoutMs);
-  while (!shell.ended && !limit.aborted) {
+  while (!shell.ended && !shell.isLost && !limit.aborted) {
     shell.start(":");
     const waited = await shell.wait({ signal: makeKeyDeadline(sandbox, limit) });
     await shell.take();

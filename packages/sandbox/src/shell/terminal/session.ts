@@ -11,9 +11,11 @@ import { checkRepeatable, joinShell } from "./join-shell.ts";
 import { toInputCharacters, toKeyCharacters } from "./keys.ts";
 import { notes, type TerminalOutcome, toRefusal, toTerminalObservation } from "./observation.ts";
 import { findRefusal } from "./refusal.ts";
-import { type HeldOptions, Shell, type WaitResult } from "./shell.ts";
+import { type HeldOptions, Shell } from "./shell.ts";
+import { ShellLost, serveThroughLosses } from "./shell-lost.ts";
 import { toChangeDirectory } from "./shell-state.ts";
 import type { TerminalCall } from "./terminal-call.ts";
+import { judgeWait } from "./verdict.ts";
 
 export interface TerminalSessionOptions {
   cwd: string;
@@ -30,8 +32,6 @@ export interface TerminalSessionOptions {
 const saveTimeoutMs = 5_000;
 /** The same while a stop of the sandbox or a command waits for the shell, ms. */
 const hastyTimeoutMs = 600;
-/** A shell that does not begin a command in this time is lost, s. */
-const beginTimeoutSeconds = 10;
 
 /** A persistent shell and the rules of its use by the agent (agent-behaviour.md section 13). */
 export class TerminalSession {
@@ -50,6 +50,8 @@ export class TerminalSession {
   restsSince = performance.now();
   /** Of the current call. */
   #onOutput: ((text: string) => void) | undefined;
+  /** Length of the output that `#onOutput` has got, characters. */
+  #shown = 0;
   /** An interrupt ended the shell, and no call has reported it. */
   #lost = false;
   /** Id of an ended command of an earlier session whose output no call has taken. */
@@ -74,8 +76,13 @@ export class TerminalSession {
     return this.#enqueue(async () => {
       signal.throwIfAborted();
       this.#used = true;
-      this.#onOutput = onOutput;
-      return this.#observe(action, await this.#serve(action, signal, call));
+      this.#shown = 0;
+      this.#onOutput = (text) => {
+        this.#shown += text.length;
+        onOutput?.(text);
+      };
+      const serve = (one: TerminalCall | undefined) => this.#serve(action, signal, one);
+      return this.#observe(action, await serveThroughLosses(action, call, serve));
     });
   }
 
@@ -91,10 +98,8 @@ export class TerminalSession {
 
   /** A command runs in the foreground. */
   get isBusy(): boolean {
-    return (
-      this.#calls > 0 ||
-      (this.#shell !== undefined && !this.#shell.ended && this.#shell.running !== undefined)
-    );
+    const { ended, isLost, running } = this.#shell ?? {};
+    return this.#calls > 0 || (!ended && !isLost && running !== undefined);
   }
 
   get isLive(): boolean {
@@ -153,6 +158,10 @@ export class TerminalSession {
     if (this.#closed) throw new Error("The terminal is closed.");
     if (action.reset) return this.#reset(action, signal);
     const { held } = this.#options;
+    if (this.#shell?.isLost) {
+      this.#shell = undefined;
+      this.#inherits = true;
+    }
     if (this.#inherits && held) {
       if (await this.#join(held, signal, call)) return this.#continue(this.#shell!, action, signal);
     } else if (call?.isRepeated) {
@@ -220,7 +229,8 @@ export class TerminalSession {
   /** Waits for a command that an earlier call has begun. */
   #continue(shell: Shell, action: TerminalAction, signal: AbortSignal): Promise<TerminalOutcome> {
     this.#unseen = undefined;
-    if (shell.earlierOutput) this.#onOutput?.(shell.earlierOutput);
+    const unseen = shell.earlierLength - this.#shown;
+    if (unseen > 0) this.#onOutput?.(shell.earlierOutput.slice(-unseen));
     shell.earlierOutput = "";
     return this.#outcome(shell, action, signal, "", { ranMs: performance.now() - shell.runsSince });
   }
@@ -232,7 +242,7 @@ export class TerminalSession {
     const command = this.#leftRunning;
     this.#leftRunning = undefined;
     this.#workingDir = shell.status.workingDir || this.#workingDir;
-    const verdict = this.#verdict(shell, shell.ended ? "died" : "ended", undefined, undefined);
+    const verdict = judgeWait(shell, shell.ended ? "died" : "ended", this.#judging);
     this.#unreported = { command, output: await shell.take(), ...verdict };
   }
 
@@ -323,10 +333,11 @@ export class TerminalSession {
       await this.#interrupt(shell);
       throw signal.reason;
     }
+    if (waited === "lost") throw new ShellLost(await shell.take());
     if (waited !== "died") this.#workingDir = shell.status.workingDir || this.#workingDir;
     if (shell.started && (waited === "time" || waited === "quiet")) await this.#leave(shell, command);
     const output = await shell.take();
-    return { output, prefix, ...this.#verdict(shell, waited, timeout, sent) };
+    return { output, prefix, ...judgeWait(shell, waited, { ...this.#judging, timeout, sent }) };
   }
 
   /** Notes that the next call reports the end of the command, also a call at the next server. */
@@ -336,28 +347,8 @@ export class TerminalSession {
     if (held && shell.callId) await noteLeft(this.#sandbox, held.folder, shell.callId).catch(() => {});
   }
 
-  #verdict(
-    shell: Shell,
-    waited: WaitResult,
-    timeout: number | undefined,
-    sent: string | undefined,
-  ): Omit<TerminalOutcome, "output"> {
-    if (waited === "ended")
-      return { exitCode: shell.status.exitCode, note: notes.completed(shell.status.exitCode, sent) };
-    if (waited === "died") {
-      const { code, signal } = shell.ended!;
-      const killed = code === null || code > 128;
-      return { exitCode: code ?? -1, note: notes.ended(code, signal, this.#workingDir), isError: killed };
-    }
-    if (!shell.started && (waited === "quiet" || (timeout ?? 0) >= beginTimeoutSeconds)) {
-      void shell.kill();
-      return { exitCode: -1, note: notes.lost, isError: true };
-    }
-    if (waited === "time") {
-      const note = timeout === undefined ? notes.long(this.#options.longestMs / 60_000) : notes.time(timeout);
-      return { exitCode: -1, note };
-    }
-    return { exitCode: -1, note: notes.quiet(this.#options.quietMs / 1000) };
+  get #judging() {
+    return { ...this.#options, workingDir: this.#workingDir };
   }
 
   /** Ends the running command, if necessary with its shell. */

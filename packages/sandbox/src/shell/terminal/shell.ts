@@ -3,7 +3,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { ExitStatus, SandboxProcess } from "../../driver.ts";
 import type { Sandbox } from "../../sandbox.ts";
 import { type HeldCall, readCall } from "../held/held-call.ts";
-import { openHeldShell } from "../held/held-shell.ts";
+import { type HeldProcess, openHeldShell } from "../held/held-shell.ts";
 import { Capture, type Captured } from "./capture.ts";
 import { TerminalCleaner } from "./cleaner.ts";
 import { type Marker, MarkerScanner, type ShellStatus, toCommandLine } from "./markers.ts";
@@ -32,8 +32,8 @@ export interface HeldOptions {
   isOutdated?: boolean;
 }
 
-/** Why a wait ended. */
-export type WaitResult = "begun" | "ended" | "died" | "time" | "quiet" | "aborted";
+/** Why a wait ended. `lost`: the connection to a held shell is lost, and the shell may go on. */
+export type WaitResult = "begun" | "ended" | "died" | "lost" | "time" | "quiet" | "aborted";
 
 export interface WaitLimits {
   timeMs?: number | undefined;
@@ -72,13 +72,17 @@ export class Shell {
   /** True once the shell has begun the command. */
   started = false;
   ended: ExitStatus | undefined;
+  /** The connection to the held shell is lost. Another client can join the shell. */
+  isLost = false;
   /** An earlier client has used the shell. */
   isJoined = false;
   /** The command that a call of an earlier client left running. It may have ended since. */
   leftCommand: string | undefined;
   /** The last output of the command from before this client joined the shell. */
   earlierOutput = "";
-  readonly #process: SandboxProcess & { detach?(): void };
+  /** Length of all output of the command from before this client joined the shell, characters. */
+  earlierLength = 0;
+  readonly #process: SandboxProcess & Partial<HeldProcess>;
   readonly #newCapture: () => Capture;
   readonly #nonce: string;
   readonly #scanner: MarkerScanner;
@@ -97,12 +101,12 @@ export class Shell {
   #unread = 0;
   /** The process is gone; the rest of its output follows. */
   #exiting = false;
-  #waiting: ((event: "output" | "ended" | "died") => void) | undefined;
+  #waiting: ((event: "output" | "ended" | "died" | "lost") => void) | undefined;
   readonly #holds = new Set<"overflow" | "unread">();
 
   private constructor(
     sandbox: Sandbox,
-    process: SandboxProcess & { detach?(): void },
+    process: SandboxProcess & Partial<HeldProcess>,
     options: ShellOptions,
     nonce: string,
   ) {
@@ -133,6 +137,10 @@ export class Shell {
       await readOut;
       this.#end(exit);
     });
+    void process.lost?.then(() => {
+      this.isLost = true;
+      this.#waiting?.("lost");
+    });
   }
 
   /**
@@ -157,6 +165,7 @@ export class Shell {
         shell.#bash = (await shell.take()).text.includes("bash");
         return shell;
       }
+      if (waited === "lost") return Shell.open(sandbox, options, signal);
       await shell.kill();
       signal.throwIfAborted();
       if (waited === "died") break;
@@ -212,7 +221,10 @@ export class Shell {
     const start = history.lastIndexOf(`${this.#nonce}:S${number}:`);
     // The history lacks the start marker when the part with it was removed.
     if (start < 0) this.started = true;
-    this.onOutput = (output) => (this.earlierOutput = (this.earlierOutput + output).slice(-maxEarlierChars));
+    this.onOutput = (output) => {
+      this.earlierOutput = (this.earlierOutput + output).slice(-maxEarlierChars);
+      this.earlierLength += output.length;
+    };
     this.#read(start < 0 ? history : history.subarray(start));
     this.onOutput = undefined;
   }
@@ -259,6 +271,7 @@ export class Shell {
     this.#release("unread");
     if (this.ended) return Promise.resolve("died");
     if (this.running === undefined) return Promise.resolve("ended");
+    if (this.isLost) return Promise.resolve("lost");
     if (limits.begin && this.started) return Promise.resolve("begun");
     if (limits.signal?.aborted) return Promise.resolve("aborted");
     const aborted = () => resolve("aborted");
