@@ -249,14 +249,12 @@ test("a process with the id of an earlier holder is not the holder", async () =>
     argv: [
       "/bin/sh",
       "-c",
-      `mkdir -p ${held.folder}; cd ${held.folder}; echo $$ | tee holder; exec sleep 60`,
+      `mkdir -p ${held.folder}; cd ${held.folder}; echo $$ 1 0 abc /dev/null | tee holder; exec sleep 60`,
     ],
     cwd: "/",
   });
   await once(other.stdout, "data");
-  await inSandbox(
-    `cd ${held.folder}; echo abc >nonce; echo /dev/null >tty; echo '9 s9 bash' >call; mkfifo in out`,
-  );
+  await inSandbox(`cd ${held.folder}; echo '9 s9 bash' >call; mkfifo in out`);
   const terminal = openTerminal(sandbox, { held, quietMs: 3_000 });
   terminals.push(terminal);
   const action = { kind: "TerminalAction", command: "echo works", is_input: false, reset: false } as const;

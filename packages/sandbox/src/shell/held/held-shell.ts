@@ -13,8 +13,8 @@ export interface HeldShellOptions {
   folder: string;
   /** Epoch of the conversation's owner. The sandbox refuses a lower epoch than it has seen. */
   epoch: number;
-  /** Command that becomes a new shell. */
-  argv: string[];
+  /** The text of `startScript` in `shell.ts`, and its words. */
+  start: string[];
   env: Record<string, string>;
   size: { cols: number; rows: number };
 }
@@ -60,10 +60,10 @@ export async function openHeldShell(
   if (busybox === undefined || applet.length === 0) return undefined;
   const nonce = randomBytes(12).toString("hex");
   const barrier = `barrier-${randomBytes(12).toString("hex")}`;
-  const { folder, epoch, argv, env, size } = options;
+  const { folder, epoch, start, env, size } = options;
   const words = [folder, String(epoch), nonce, barrier];
   const script = [busybox, ...applet, "-c", openScript, busybox, ...words];
-  const client = await sandbox.exec({ argv: [...script, ...argv], cwd: "/", env, isSession: true });
+  const client = await sandbox.exec({ argv: [...script, ...start], cwd: "/", env, isSession: true });
   client.stdin.on("error", () => {});
   client.stderr.resume();
   const header = new HeaderReader(client.stdout, answerTimeoutMs);

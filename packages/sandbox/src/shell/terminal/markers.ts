@@ -21,10 +21,12 @@ const maxMarkerBytes = 16_384;
 
 /**
  * The line that makes a shell run a command (one shell word) between a start and an end marker. The
- * markers go to the terminal itself, even when the command redirects the shell's output. The
- * prompts contain an end marker too, because a shell that aborts a command (C-c, a failed
- * expansion) skips the rest of the line; each command sets them, so an earlier prompt cannot end
- * it. The typed text never contains a complete marker, so its echo and `set -x` cannot imitate one.
+ * markers go to the terminal itself, even when the command redirects the shell's output. While the
+ * command runs, the prompts contain an end marker too, because a shell that aborts a command (C-c,
+ * a failed expansion) skips the rest of the line; each command sets them, so an earlier prompt
+ * cannot end it. The typed text never contains a complete marker, so its echo and `set -x` cannot
+ * imitate one. Each write to the terminal wakes all readers of the output, so the line writes
+ * rarely.
  */
 export function toCommandLine(
   nonce: string,
@@ -45,9 +47,27 @@ export function toCommandLine(
     lastExitCode === 0 ? "" : `(exit ${lastExitCode}) || `,
     record ? `${builtin}eval "$_sandpiper_text"; ` : `${builtin}eval ${word}; `,
     `${builtin}printf '%s:E%d:%s:%s:%s:%s:%s;' ${nonce} ${number} ${fields} >/dev/tty; \\\n`,
-    `{ ${builtin}command -v python || ${builtin}command -v python3 || :; } >/dev/tty; `,
-    `${builtin}printf '%s=' ${nonce} >/dev/tty${record ? "; esac" : ""}\n`,
+    bash ? toBashEnd(nonce) : toPlainEnd(nonce),
+    record ? "; esac\n" : "\n",
   ].join("");
+}
+
+/**
+ * Ends the end marker with the path of Python. bash looks it up in its table of programs, and so
+ * writes once. The next command must look for these programs itself. The prompts say nothing after
+ * the end of the command.
+ */
+function toBashEnd(nonce: string): string {
+  const python = `"\${BASH_CMDS[python]-\${BASH_CMDS[python3]-}}"`;
+  return [
+    "{ \\builtin hash python || \\builtin hash python3 || :; } 2>/dev/null; ",
+    `\\builtin printf '%s%s=' ${python} ${nonce} >/dev/tty; \\\n`,
+    "{ \\builtin hash -d python python3 || :; PS1= PROMPT_COMMAND=; } 2>/dev/null",
+  ].join("");
+}
+
+function toPlainEnd(nonce: string): string {
+  return `{ \\command -v python || \\command -v python3 || :; } >/dev/tty; \\printf '%s=' ${nonce} >/dev/tty`;
 }
 
 /** The note that a held shell writes right before a command begins. */
@@ -62,8 +82,8 @@ function toRecordLine({ id, folder }: CommandRecord, number: number, word: strin
   const facts = `${number} ${id} "\${BASH_VERSION:+bash}" "$_sandpiper_text"`;
   return [
     `case "$_sandpiper_call" in ${id}) ;; *) _sandpiper_call=${id} _sandpiper_text=${word}; \\\n`,
-    `${builtin}printf '%s\\n' ${id} 2>/dev/null >>${quoteWord(`${folder}/begun`)}; \\\n`,
-    `${builtin}printf '%s %s %s\\n%s' ${facts} 2>/dev/null >|${quoteWord(`${folder}/call`)}; \\\n`,
+    `{ ${builtin}printf '%s\\n' ${id} >>${quoteWord(`${folder}/begun`)}; \\\n`,
+    `${builtin}printf '%s %s %s\\n%s' ${facts} >|${quoteWord(`${folder}/call`)}; } 2>/dev/null; \\\n`,
   ].join("");
 }
 

@@ -15,7 +15,8 @@ export function toSaveCommand(file: string, workingDir: string): string {
   const [begin, end] = [forgetOthers, `${toChangeDirectory(workingDir)}\n`].map(
     (text) => `printf %s ${quoteWord(text)}`,
   );
-  const folder = `command mkdir -p -- ${quoteWord(toFolder(file))}`;
+  const path = quoteWord(toFolder(file));
+  const folder = `{ [ -d ${path} ] || command mkdir -p -- ${path}; }`;
   return `(umask 077; ${folder} && { ${begin}; export -p; ${end}; } >|${quoteWord(file)}) 2>/dev/null || :`;
 }
 

@@ -54,9 +54,12 @@ const maxIdleChars = 4_000;
 /** Unread characters after which the program is paused. */
 const maxUnreadChars = 1_000_000;
 
-/** bash, else sh. Without a line editor, so that typed input reaches the shell unchanged. */
+/**
+ * bash, else sh. Without a line editor, so that typed input reaches the shell unchanged. A held
+ * shell begins its session with the words of `_sandpiper_session`.
+ */
 const startScript =
-  'cd -- "$1" 2>/dev/null || cd -- "$2" 2>/dev/null; command -v bash >/dev/null 2>&1 && exec bash --noediting $3 -i; exec /bin/sh -i';
+  'cd -- "$1" 2>/dev/null || cd -- "$2" 2>/dev/null; command -v bash >/dev/null 2>&1 && exec $_sandpiper_session bash --noediting $3 -i; exec $_sandpiper_session /bin/sh -i';
 const initCommand =
   'unset PS0 PS1 PROMPT_COMMAND; set -o ignoreeof; if [ "$BASH_VERSION" ]; then set +o history +H; unset HISTFILE; printf bash; fi';
 
@@ -176,7 +179,10 @@ export class Shell {
 
   /** Starts a shell that ends with the server. */
   static async #start(sandbox: Sandbox, options: ShellOptions, startupFiles: string): Promise<Shell> {
-    const process = await sandbox.exec({ ...toStartCommand(options, startupFiles), cwd: "/", tty: size });
+    const { start, env } = toStartCommand(options, startupFiles);
+    const [script, ...words] = start;
+    const argv = ["/bin/sh", "-c", script!, "sh", ...words];
+    const process = await sandbox.exec({ argv, env, cwd: "/", tty: size });
     return new Shell(sandbox, process, options, randomBytes(12).toString("hex"));
   }
 
@@ -187,8 +193,8 @@ export class Shell {
     startupFiles: string,
   ): Promise<Shell | undefined> {
     const { held } = options;
-    const { argv, env } = toStartCommand(options, startupFiles);
-    const opened = await openHeldShell(sandbox, { ...held, argv, env, size });
+    const { start, env } = toStartCommand(options, startupFiles);
+    const opened = await openHeldShell(sandbox, { ...held, start, env, size });
     if (!opened) return undefined;
     const shell = new Shell(sandbox, opened.process, options, opened.nonce);
     if (opened.history) {
@@ -376,7 +382,7 @@ export class Shell {
 
 function toStartCommand({ workingDirs, env }: ShellOptions, startupFiles: string) {
   return {
-    argv: ["/bin/sh", "-c", startScript, "sh", ...workingDirs, startupFiles],
+    start: [startScript, ...workingDirs, startupFiles],
     env: { TERM: "dumb", PAGER: "cat", GIT_PAGER: "cat", ...env },
   };
 }
