@@ -109,10 +109,18 @@ export class Outbox {
     this.#write(this.#encode(frame), frame.seq, onWritten);
   }
 
-  /** Sends a stored event; resolves when the client can take more. */
-  async resend(frame: Frame): Promise<void> {
+  /** Sends a stored event. Returns a promise when the client must read before it can take more. */
+  resend(frame: Frame): Promise<void> | undefined {
     this.#write(this.#encode(frame), frame.seq);
-    while (this.#sink.open && this.#sink.bufferedBytes > this.#limits.maxBufferedBytes) {
+    return this.#isFull ? this.#whenRead() : undefined;
+  }
+
+  get #isFull(): boolean {
+    return this.#sink.open && this.#sink.bufferedBytes > this.#limits.maxBufferedBytes;
+  }
+
+  async #whenRead(): Promise<void> {
+    while (this.#isFull) {
       await new Promise<void>((resolve) => {
         this.#onTaken = resolve;
       });

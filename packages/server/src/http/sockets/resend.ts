@@ -19,14 +19,15 @@ export type InTurn = (work: () => Promise<readonly Frame[]>) => Promise<readonly
 
 /**
  * Sends the listed events between two log positions in order, reading pages at the client's pace.
- * `send` resolves when it can take the next one; `open` is false once the client has gone.
+ * `send` returns a promise when the next one must wait for it; `open` is false once the client has
+ * gone.
  */
 export async function resendEvents(
   events: EventLog,
   conversationId: string,
   from: number,
   upTo: number,
-  send: (frame: Frame) => Promise<void>,
+  send: (frame: Frame) => Promise<void> | undefined,
   open: () => boolean,
   inTurn: InTurn,
 ): Promise<void> {
@@ -34,7 +35,8 @@ export async function resendEvents(
   while (after < upTo && open()) {
     const frames = await inTurn(async () => (open() ? readPage(events, conversationId, after, upTo) : []));
     for (const frame of frames) {
-      if (frame.listed && frame.seq! <= upTo) await send(frame);
+      const wait = frame.listed && frame.seq! <= upTo ? send(frame) : undefined;
+      if (wait) await wait;
       if (!open()) return;
     }
     if (frames.length === 0) return;
