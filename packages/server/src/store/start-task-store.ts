@@ -67,10 +67,14 @@ export interface StartTaskStore {
    * owner of the sandbox.
    */
   isOwner(id: string, owner: string): Promise<boolean>;
-  /** Updates a task unless it is READY or ERROR; returns the task. */
+  /**
+   * Updates a task unless it is READY or ERROR; returns the task. Throws OwnershipLost, and changes
+   * nothing, when another node than `owner` owns the task.
+   */
   update(
     id: string,
     change: Partial<Pick<StartTaskRow, "status" | "detail" | "sandboxId">>,
+    owner?: string,
   ): Promise<StartTaskRow>;
   /**
    * Ends a task with ERROR unless it is over, or another node than `owner` owns it; returns the

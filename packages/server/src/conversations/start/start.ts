@@ -211,7 +211,7 @@ export class ConversationStarter {
   async #fail(attempt: Attempt, error: unknown, control: StartControl): Promise<void> {
     const { task } = attempt;
     const { signal } = control;
-    const { tasks, custody, logger } = this.#deps;
+    const { tasks, logger } = this.#deps;
     const mayBeLost = isMoved(error) || !onlyDelays(error);
     const loss = mayBeLost && !signal.aborted ? await findLoss(control) : undefined;
     if (signal.aborted || isMoved(loss)) return this.#abandon(attempt);
@@ -225,7 +225,7 @@ export class ConversationStarter {
     }
     const isExpected = error instanceof PlatformError;
     if (!isExpected) logger.error({ err: error, task: task.id }, "a conversation could not be started");
-    await tasks.fail(task.id, toFailureReason(error), custody.incarnation).catch((err) => {
+    await tasks.fail(task.id, toFailureReason(error)).catch((err) => {
       if (onlyDelays(err)) return this.#fail(attempt, err, control);
       logger.error({ err, task: task.id }, "a start task could not be stored");
     });

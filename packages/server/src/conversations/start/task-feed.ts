@@ -17,20 +17,27 @@ interface Follower {
 /** Stores changes of start tasks, then reports them to the followers of the task. */
 export class TaskFeed {
   readonly #store: Pick<StartTaskStore, "fail" | "get" | "update">;
+  readonly #owner: () => string | undefined;
   readonly #followers = new Map<string, Set<Follower>>();
   #closed = false;
 
-  constructor(store: Pick<StartTaskStore, "fail" | "get" | "update">) {
+  /** `owner` returns the incarnation of this node; undefined in a server that is alone. */
+  constructor(
+    store: Pick<StartTaskStore, "fail" | "get" | "update">,
+    owner: () => string | undefined,
+  ) {
     this.#store = store;
+    this.#owner = owner;
   }
 
+  /** Stores the progress of a task. Throws OwnershipLost when another node owns the task. */
   async update(id: string, change: Change): Promise<void> {
-    this.#report(await this.#store.update(id, change));
+    this.#report(await this.#store.update(id, change, this.#owner()));
   }
 
   /** Ends a task with an error, as `StartTaskStore.fail` does. */
-  async fail(id: string, detail: string, owner: string | undefined): Promise<void> {
-    this.#report(await this.#store.fail(id, detail, owner));
+  async fail(id: string, detail: string): Promise<void> {
+    this.#report(await this.#store.fail(id, detail, this.#owner()));
   }
 
   #report(row: StartTaskRow): void {

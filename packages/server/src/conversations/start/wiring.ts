@@ -91,7 +91,7 @@ export function createStarts(deps: StartsDeps): StartServices {
   /** Creations with an id of the client. */
   const creations = new KeyedMutex();
 
-  const tasks = new TaskFeed(store.startTasks);
+  const tasks = new TaskFeed(store.startTasks, () => custody.incarnation);
   const messages = new StartMessages({ store, settings, openModel, commands, pending, waitsForTools });
   const failures = new StartFailures({ store, sandboxes, joins, runner, announcements });
   const places = new StartSandboxes({ sandboxes, workspaces, tasks });

@@ -1,7 +1,7 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import { type PageRequest, type PageResult, pageOffset } from "@sandpiper/core/paging";
 import { hexId } from "@sandpiper/wire";
-import type { Selectable, SelectQueryBuilder } from "kysely";
+import { type Selectable, type SelectQueryBuilder, sql } from "kysely";
 import type { SandboxScope } from "../sandbox-scope.ts";
 import {
   NewerStart,
@@ -65,6 +65,8 @@ const removeOld = `DELETE FROM start_tasks WHERE number IN
     (SELECT number, row_number() OVER newest AS count, sum(octet_length(request)) OVER newest AS bytes
      FROM start_tasks WHERE user_id = ?1 AND status IN ('READY', 'ERROR') WINDOW newest AS (ORDER BY created_at DESC, number DESC)) ended
    WHERE count > ?2 OR bytes > ?3)`;
+
+const ended: readonly StartTaskRow["status"][] = ["READY", "ERROR"];
 
 export class SqlStartTasks implements StartTaskStore {
   readonly #context: SqlContext;
@@ -142,6 +144,7 @@ export class SqlStartTasks implements StartTaskStore {
   async update(
     id: string,
     change: Partial<Pick<StartTaskRow, "status" | "detail" | "sandboxId">>,
+    owner?: string,
   ): Promise<StartTaskRow> {
     const update = this.#context.build
       .updateTable("start_tasks")
@@ -152,9 +155,12 @@ export class SqlStartTasks implements StartTaskStore {
         ...(change.sandboxId !== undefined && { sandbox_id: change.sandboxId }),
       })
       .where("id", "=", id)
-      .where("status", "not in", ["READY", "ERROR"]);
-    await this.#context.writer.run(compile(update));
-    return this.#require(id);
+      .where("status", "not in", [...ended])
+      .$if(owner !== undefined, (query) => query.where(sql<boolean>`owner = ${owner}`));
+    const changed = await this.#context.writer.run(compile(update));
+    const row = await this.#require(id);
+    if (changed === 0 && !ended.includes(row.status)) throw new PlatformError("EpochPassed");
+    return row;
   }
 
   async fail(id: string, detail: string, owner?: string): Promise<StartTaskRow> {
