@@ -16,6 +16,8 @@ export interface PostgresProxy {
   cutsAnswerTo: string | undefined;
   /** Number of connections that the proxy has cut. */
   readonly cuts: number;
+  /** How often a client has sent something after an answer, or as the first thing. */
+  readonly roundTrips: number;
   close(): Promise<void>;
 }
 
@@ -25,7 +27,12 @@ export interface PostgresProxy {
  */
 export async function startPostgresProxy(port: number): Promise<PostgresProxy> {
   const sockets = new Set<Socket>();
-  const state = { dropsNotifications: false, cutsAnswerTo: undefined as string | undefined, cuts: 0 };
+  const state = {
+    dropsNotifications: false,
+    cutsAnswerTo: undefined as string | undefined,
+    cuts: 0,
+    roundTrips: 0,
+  };
   const server = createServer((client) => {
     const target = connect(port, "127.0.0.1");
     for (const socket of [client, target]) {
@@ -37,7 +44,10 @@ export async function startPostgresProxy(port: number): Promise<PostgresProxy> {
       });
     }
     let isDoomed = false;
+    let isAnswered = true;
     client.on("data", (data: Buffer) => {
+      if (isAnswered) state.roundTrips++;
+      isAnswered = false;
       if (state.cutsAnswerTo !== undefined && data.includes(state.cutsAnswerTo)) {
         isDoomed = true;
         state.cutsAnswerTo = undefined;
@@ -46,6 +56,7 @@ export async function startPostgresProxy(port: number): Promise<PostgresProxy> {
     });
     let rest = Buffer.alloc(0);
     target.on("data", (data: Buffer) => {
+      isAnswered = true;
       if (isDoomed) {
         state.cuts++;
         client.destroy();

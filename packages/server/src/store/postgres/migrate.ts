@@ -5,6 +5,7 @@ import { initial } from "./migrations/001-initial/migration.ts";
 import { openStarts } from "./migrations/002-open-starts.ts";
 import { endedNodes } from "./migrations/003-ended-nodes.ts";
 import { slots } from "./migrations/004-slots.ts";
+import { refusals } from "./migrations/005-refusals.ts";
 
 interface Migration {
   name: string;
@@ -22,6 +23,7 @@ const migrations: readonly Migration[] = [
   { name: "open starts", sql: openStarts, isCompatible: true },
   { name: "ended nodes", sql: endedNodes, isCompatible: true },
   { name: "slots", sql: slots, isCompatible: true },
+  { name: "refusals", sql: refusals, isCompatible: true },
 ];
 
 /** Key of the advisory lock of processes that prepare one database: "sand" as a number. */

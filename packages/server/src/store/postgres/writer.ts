@@ -2,17 +2,29 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { StorageQuotas } from "../../config/storage-quotas.ts";
 import type { CopyOrder, SqlWriter, WriteLimit } from "../sql/engine.ts";
-import { findExceeded } from "../sql/quotas.ts";
 import type { Statement } from "../sql/statement.ts";
 import { appendFailure } from "./append-failure.ts";
 import { type Connection, type Database, longAnswerMs, toQuery } from "./database.ts";
-import { isAway, isRepeatable, uncertain } from "./errors.ts";
-import { numberParameters } from "./parameters.ts";
+import { type DatabaseError, isRepeatable, uncertain } from "./errors.ts";
+import { refusalCode } from "./migrations/005-refusals.ts";
+import { runTransaction } from "./transaction.ts";
 
 const maxAttempts = 5;
 
 /** Class of the advisory locks that serialise a user's limited rows: "limi" as a number. */
 const limitLocks = 0x6c696d69;
+
+/** Reasons of refused writes. */
+const limitReached = "limit-reached";
+const quotaReached = "user-bytes";
+
+interface Transacting {
+  /** The table whose writes keep their order; by default that of the first statement. */
+  table?: string;
+  /** Returns the error for a limit that is reached. */
+  refuse?: () => PlatformError;
+  answerMs?: number;
+}
 
 /** Runs the writes of the stores that all engines share, each call in one transaction. */
 export class PostgresWriter implements SqlWriter {
@@ -38,35 +50,27 @@ export class PostgresWriter implements SqlWriter {
   }
 
   add(userId: string, ...statements: Statement[]): Promise<number> {
-    return this.#transact(statements, {
-      check: (connection) => this.#requireRoom(connection, userId, statements),
-    });
+    const all = [...this.#requireRoom(userId, statements), ...statements];
+    return this.#transact(all, { table: tableOf(statements) });
   }
 
   addWithin({ userId, full, refuse, countsBytes }: WriteLimit, ...statements: Statement[]): Promise<number> {
-    const check = async (connection: Connection) => {
+    const checks = [
       // Without this lock, two servers that add at the same time would both find room.
-      const lock = "SELECT pg_advisory_xact_lock($1, hashtext($2))";
-      await connection.query(toQuery(lock, [limitLocks, userId], true));
-      if (countsBytes) await this.#requireRoom(connection, userId, statements);
-      const query = toQuery(numberParameters(full.sql), full.parameters, false);
-      if ((await connection.query(query)).rows.length > 0) throw refuse();
-    };
-    return this.#transact(statements, { check });
+      { sql: "SELECT pg_advisory_xact_lock(?, hashtext(?))", parameters: [limitLocks, userId] },
+      ...(countsBytes ? this.#requireRoom(userId, statements) : []),
+      { sql: `SELECT refuse_1('${limitReached}') FROM (${full.sql}) AS found`, parameters: full.parameters },
+    ];
+    return this.#transact([...checks, ...statements], { table: tableOf(statements), refuse });
   }
 
-  async #requireRoom(
-    connection: Connection,
-    userId: string,
-    statements: readonly Statement[],
-  ): Promise<void> {
+  /** The statement that fails when the texts of the other statements exceed the user's quota. */
+  #requireRoom(userId: string, statements: readonly Statement[]): Statement[] {
     const { userBytes } = this.#quotas;
-    if (userBytes === 0) return;
-    const sql = "SELECT coalesce(sum(bytes), 0) AS bytes FROM stored_bytes WHERE user_id = $1";
-    const { rows } = await connection.query<{ bytes: number }>(toQuery(sql, [userId], true));
-    const stored = { conversationBytes: 0, userBytes: rows[0]!.bytes };
-    if (findExceeded(stored, sizeOf(statements), this.#quotas, false))
-      throw new PlatformError("UserStorageFull");
+    if (userBytes === 0) return [];
+    const sql = `SELECT refuse_1('${quotaReached}')
+      WHERE find_exceeded(0, ?, ?, false, 0, ?) IS NOT NULL`;
+    return [{ sql, parameters: [userId, sizeOf(statements), userBytes] }];
   }
 
   async copy({ conversationId, sourceId, span, nowMicros }: CopyOrder): Promise<void> {
@@ -91,27 +95,14 @@ export class PostgresWriter implements SqlWriter {
 
   #transact(
     statements: readonly Statement[],
-    { check, answerMs }: { check?: (connection: Connection) => Promise<void>; answerMs?: number } = {},
+    { table = tableOf(statements), refuse, answerMs }: Transacting = {},
   ): Promise<number> {
-    return this.#attempt(tableOf(statements), async (connection) => {
-      const run = async ({ sql, parameters }: Statement) => {
-        const query = toQuery(numberParameters(sql), parameters, false, answerMs);
-        return (await connection.query(query)).rowCount ?? 0;
-      };
-      if (statements.length === 1 && !check) return run(statements[0]!);
-      await connection.query("BEGIN");
-      try {
-        await check?.(connection);
-        let changed = 0;
-        for (const statement of statements) changed = await run(statement);
-        await connection.query("COMMIT");
-        return changed;
-      } catch (error) {
-        // A broken connection is closed, which ends its transaction.
-        if (!isAway(error)) await connection.query("ROLLBACK").catch(() => {});
-        throw error;
-      }
-    });
+    return this.#attempt(table, (connection) =>
+      runTransaction(connection, statements, answerMs).catch((error: DatabaseError) => {
+        if (error.code !== refusalCode) throw error;
+        throw error.message === quotaReached || !refuse ? new PlatformError("UserStorageFull") : refuse();
+      }),
+    );
   }
 
   /** Writes to one table keep the order of their calls, as they would on a single connection. */
