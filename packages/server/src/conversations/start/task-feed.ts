@@ -22,10 +22,7 @@ export class TaskFeed {
   #closed = false;
 
   /** `owner` returns the incarnation of this node; undefined in a server that is alone. */
-  constructor(
-    store: Pick<StartTaskStore, "fail" | "get" | "update">,
-    owner: () => string | undefined,
-  ) {
+  constructor(store: Pick<StartTaskStore, "fail" | "get" | "update">, owner: () => string | undefined) {
     this.#store = store;
     this.#owner = owner;
   }
