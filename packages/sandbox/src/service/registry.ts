@@ -57,6 +57,22 @@ export class SandboxRegistry {
     return row;
   }
 
+  /** Whether a sandbox has no state here, while other servers may handle it. */
+  isUnknown(id: string): boolean {
+    return this.isShared && !this.states.has(id);
+  }
+
+  /** Throws SandboxMoved for a sandbox that another server handles. */
+  async requireHere(id: string): Promise<void> {
+    if ((await this.get(id)) && this.isUnknown(id))
+      throw new PlatformError("SandboxHasMoved", { retryAfter: 1 });
+  }
+
+  /** Whether the processes of the record run; false for one that a later start has replaced. */
+  isRunning({ id, status, incarnation }: SandboxRow): boolean {
+    return status === "RUNNING" && this.states.get(id)?.incarnation === incarnation;
+  }
+
   /** The state of a user's sandbox. Throws SandboxNotFound, also for a sandbox of another user. */
   requireState(userId: string, id: string): SandboxRuntimeState {
     const state = this.states.get(id);

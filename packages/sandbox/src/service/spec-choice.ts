@@ -22,6 +22,11 @@ export class SpecChoice {
     this.#deps = deps;
   }
 
+  /** The specs of the server, the default first. */
+  list(): SandboxSpec[] {
+    return [...this.#deps.specs];
+  }
+
   /** The default spec of a user. */
   async getDefault(userId: string): Promise<SandboxSpec> {
     const { specs, defaultSpec } = this.#deps;

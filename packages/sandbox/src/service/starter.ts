@@ -9,6 +9,9 @@ import type { SandboxRegistry } from "./registry.ts";
 import type { SandboxRuntimeState } from "./runtime-state.ts";
 import type { SandboxSlots } from "./slots.ts";
 
+/** How long a use of a paused sandbox waits until its user may run another one, ms. */
+export const wakeWaitMs = 60_000;
+
 export interface SandboxStarterDeps {
   registry: SandboxRegistry;
   processes: SandboxProcesses;

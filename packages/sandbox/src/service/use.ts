@@ -1,10 +1,11 @@
+import type { DiskWatch } from "./disk-watch.ts";
 import type { SandboxRuntimeState } from "./runtime-state.ts";
 
 export interface SandboxUseDeps {
   states: ReadonlyMap<string, SandboxRuntimeState>;
   /** Milliseconds since the epoch. */
   now: () => number;
-  onUse: (id: string) => void;
+  disk: Pick<DiskWatch, "allowGrace" | "noteUse">;
 }
 
 /** Records the times at which sandboxes are used. */
@@ -20,7 +21,12 @@ export class SandboxUse {
     const state = this.#deps.states.get(id);
     if (!state) return;
     this.noteEnd(state);
-    this.#deps.onUse(id);
+    this.#deps.disk.noteUse(id);
+  }
+
+  /** Lets a sandbox that was stopped for its size run for a minute. */
+  allowGrace(id: string): void {
+    this.#deps.disk.allowGrace(id);
   }
 
   /** Records the end of a use. */
