@@ -96,6 +96,16 @@ export class SharedSlots {
   }
 
   /**
+   * Forgets a holder that goes on at another node. The holder keeps its slot or its place in the
+   * database, which counts at most until this node's lease ends.
+   */
+  leave(userId: string, holder: string): void {
+    this.#forget(userId, holder);
+    // A request of the holder may be in progress.
+    void this.#turns.run(userId, async () => void this.#forget(userId, holder));
+  }
+
+  /**
    * Returns a holder that has waited and has a slot now; undefined: none has. Never rejects.
    */
   async next(userId: string): Promise<string | undefined> {
@@ -151,20 +161,41 @@ export class SharedSlots {
 
   async #share(userId: string, asks?: string, force = false): Promise<void> {
     const node = this.#deps.node();
-    const places = await this.#deps.slots.share(this.#slotsOf(userId, node), asks, { force });
+    const slots = this.#slotsOf(userId, node);
+    const places = await this.#deps.slots.share(slots, asks, { force }).catch((error: unknown) => {
+      // The holder may have a row, which nobody needs unless the holder asks again.
+      if (asks !== undefined && !this.#holders.has(asks)) this.#unfreed.set(asks, slots);
+      throw error;
+    });
     if (asks !== undefined) {
       this.#unfreed.delete(asks);
       this.#holders.set(asks, { userId, node, position: 0 });
     }
     for (const { holder, position } of places) {
       const known = this.#holders.get(holder);
-      if (!known) await this.#free(holder, this.#slotsOf(userId, node));
+      if (!known) await this.#free(holder, slots);
       else {
         known.position = position;
-        if (position === 0 && holder !== asks)
-          this.#given.set(userId, (this.#given.get(userId) ?? new Set()).add(holder));
+        if (position === 0 && holder !== asks) this.#give(userId, holder);
       }
     }
+    await this.#askAgain(userId, new Set(places.map(({ holder }) => holder)));
+  }
+
+  /**
+   * Asks for the holders that wait here and are not among those that the database knows to wait: an
+   * answer was lost that gave them their slots.
+   */
+  async #askAgain(userId: string, told: ReadonlySet<string>): Promise<void> {
+    for (const [holder, known] of this.#holders) {
+      if (known.userId !== userId || known.position === 0 || told.has(holder)) continue;
+      await this.#share(userId, holder);
+      if (this.has(holder)) this.#give(userId, holder);
+    }
+  }
+
+  #give(userId: string, holder: string): void {
+    this.#given.set(userId, (this.#given.get(userId) ?? new Set()).add(holder));
   }
 
   async #free(holder: string, slots: SlotsOf): Promise<void> {

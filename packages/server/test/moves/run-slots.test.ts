@@ -1,5 +1,7 @@
 import { textContent } from "@sandpiper/wire";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import type { SlotStore } from "../../src/store/slot-store.ts";
+import type { Store } from "../../src/store/store.ts";
 import { postgresEngine } from "../store-suite/postgres-engine.ts";
 import { type PostgresServer, startPostgres } from "../support/postgres.ts";
 import { startPostgresProxy } from "../support/postgres-proxy.ts";
@@ -41,8 +43,14 @@ afterEach(async () => {
   await remove();
 });
 
-async function startNode(name: string, database = place): Promise<TestNode> {
-  const node = new TestNode(await engine.openStore(database), { name, world, sandboxes, maxRuns: 1 });
+async function startNode(
+  name: string,
+  database = place,
+  adapt = (slots: SlotStore) => slots,
+): Promise<TestNode> {
+  const store = await engine.openStore(database);
+  const adapted: Store = Object.create(store, { slots: { value: adapt(store.slots!) } });
+  const node = new TestNode(adapted, { name, world, sandboxes, maxRuns: 1 });
   await node.store.nodes!.join(
     { incarnation: name, url: "", place: null, version: "1", isDraining: false },
     3_600_000,
@@ -135,6 +143,99 @@ test("the slots of a dead node are free, and a run that it left waits for its tu
   second.held.resolve();
   first.held.resolve();
   await finished(first.id);
+});
+
+/** Moves a sandbox that a node hands over. */
+async function move(sandboxId: string, from: TestNode, to: TestNode): Promise<void> {
+  await from.conversations.release([sandboxId], { lost: false, graceMs: 50 });
+  from.owned.delete(sandboxId);
+  await give(sandboxId, to);
+  await to.conversations.adopt([sandboxId]);
+}
+
+test("a run that is handed over keeps its slot, and one that waits keeps its place", async () => {
+  other = await startNode("other");
+  const first = await run(one, "first");
+  await commands("first on one");
+  const second = await run(one, "second");
+  const third = await run(other, "third");
+  expect(await position(other, third.id)).toBe(2);
+  await move(second.sandboxId, one, other);
+  expect(await position(other, second.id)).toBe(1);
+  await expect.poll(() => position(other, third.id)).toBe(2);
+  await move(first.sandboxId, one, other);
+  await commands("first on one", "first goes on on other");
+  first.held.resolve();
+  await commands("first on one", "first goes on on other", "second on other");
+  second.held.resolve();
+  third.held.resolve();
+  for (const { id } of [first, second, third]) await finished(id);
+});
+
+test("a run that moves between two commands keeps its slot", async () => {
+  other = await startNode("other");
+  const first = await run(one, "first");
+  await commands("first on one");
+  const second = await run(other, "second");
+  expect(await position(other, second.id)).toBe(1);
+  const released = one.conversations.release([first.sandboxId], { lost: false, graceMs: 20_000 });
+  first.held.resolve();
+  await released;
+  one.owned.delete(first.sandboxId);
+  await give(first.sandboxId, other);
+  const before = world.calls.length;
+  await other.conversations.adopt([first.sandboxId]);
+  await expect.poll(() => world.calls.length).toBeGreaterThan(before);
+  expect(world.calls[before]).toMatch(/first is done.* on other$/);
+  second.held.resolve();
+  for (const { id } of [first, second]) await finished(id);
+});
+
+test("a waiting run begins when the answer that gives it its slot is lost", async () => {
+  let lost = 0;
+  other = await startNode("other", place, (slots) => ({
+    share: async (of, holder, options) => {
+      const places = await slots.share(of, holder, options);
+      if (holder !== undefined || !places.some((one) => one.position === 0) || lost > 0) return places;
+      lost++;
+      throw new Error("the answer was lost");
+    },
+    free: (...given) => slots.free(...given),
+    usersWaiting: (of) => slots.usersWaiting(of),
+    shouldFree: (of) => slots.shouldFree(of),
+    onFreed: (listener) => slots.onFreed(listener),
+  }));
+  const first = await run(one, "first");
+  await commands("first on one");
+  const second = await run(other, "second");
+  first.held.resolve();
+  await expect.poll(() => world.commands, { timeout: 10_000 }).toEqual(["first on one", "second on other"]);
+  expect(lost).toBe(1);
+  second.held.resolve();
+  await finished(second.id);
+});
+
+test("a slot is free again when the answer to its request was lost and nobody asks again", async () => {
+  let lost = 0;
+  other = await startNode("other", place, (slots) => ({
+    share: async (of, holder, options) => {
+      const places = await slots.share(of, holder, options);
+      if (holder === undefined || lost > 0) return places;
+      lost++;
+      throw new Error("the answer was lost");
+    },
+    free: (...given) => slots.free(...given),
+    usersWaiting: (of) => slots.usersWaiting(of),
+    shouldFree: (of) => slots.shouldFree(of),
+    onFreed: (listener) => slots.onFreed(listener),
+  }));
+  const first = await run(other, "first");
+  expect(lost).toBe(1);
+  await other.conversations.commands.pause(first.id);
+  const second = await run(one, "second");
+  await expect.poll(() => world.commands, { timeout: 10_000 }).toEqual(["second on one"]);
+  second.held.resolve();
+  await finished(second.id);
 });
 
 test("a node that cannot return a slot returns it when the database is back", async () => {

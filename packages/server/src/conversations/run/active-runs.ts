@@ -85,6 +85,12 @@ export class ActiveRuns {
     this.releaseSlot({ userId, id });
   }
 
+  /** Removes the run of a conversation that moves, and leaves its slot to the next node. */
+  leave({ userId, id }: Pick<ConversationRow, "userId" | "id">): void {
+    this.#runs.delete(id);
+    this.#slots.leave(userId, id);
+  }
+
   /** Returns the slot of a conversation, or takes it out of the queue. */
   releaseSlot({ userId, id }: Pick<ConversationRow, "userId" | "id">): void {
     this.#slots.release(userId, id);

@@ -10,6 +10,8 @@ export interface RunSlots {
   position(userId: string, conversationId: string): number | undefined;
   /** Returns the slot of a conversation, or takes it out of the queue. */
   release(userId: string, conversationId: string): void;
+  /** Leaves the slot or the place of a conversation to the node that runs it next. */
+  leave(userId: string, conversationId: string): void;
   /**
    * Gives a slot to a waiting conversation whose turn has come; undefined: none waits, or none is
    * free. Never rejects.
@@ -63,6 +65,11 @@ export class RunQueue implements RunSlots {
     runs?.running.delete(conversationId);
     runs?.waiting.delete(conversationId);
     if (runs && runs.running.size + runs.waiting.size === 0) this.#users.delete(userId);
+  }
+
+  /** A server that is alone has nobody to leave a slot to. */
+  leave(userId: string, conversationId: string): void {
+    this.release(userId, conversationId);
   }
 
   /** Gives a slot to the next conversation of the queue; undefined: none waits, or none is free. */

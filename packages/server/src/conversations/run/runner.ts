@@ -261,7 +261,7 @@ export class Runner {
     await within(maxAbortMs, ended);
     for (const { run } of active) this.#endings.delete(run);
     for (const row of rows) {
-      runs.remove(row);
+      runs.leave(row);
       this.#forget(row);
     }
     for (const userId of new Set(rows.map((row) => row.userId))) void this.wakeNext(userId);
@@ -273,7 +273,10 @@ export class Runner {
     // The conversation was released and adopted again, while a call of this run did not end.
     if (runs.get(id) !== run) return;
     // From now on, whoever wakes the conversation begins another run.
-    runs.remove(row);
+    const { isReady, state } = run.follower;
+    const isMoving = !runs.isHere(row) && (!isReady || state.status === "running");
+    if (isMoving) runs.leave(row);
+    else runs.remove(row);
     if (!runs.isHere(row) && !this.#closing) {
       this.#forget(row);
       return this.wakeNext(row.userId);
