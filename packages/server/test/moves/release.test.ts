@@ -207,6 +207,21 @@ test("a frozen node that does not know of its loss appends nothing and begins no
   expect(statuses(await readLog(one.store, id))).toEqual(["running", "finished"]);
 });
 
+test("a message that an earlier owner stores late is refused, so that its sender repeats it at the next owner", async () => {
+  const { id, sandboxId } = await begin();
+  // The first node stands still in the middle of the request, and does not know of its loss.
+  await give(sandboxId, other);
+  await other.conversations.adopt([sandboxId]);
+  await expect(send(one, id, "Work")).rejects.toMatchObject({ code: "SandboxMoved" });
+  expect(await one.store.events.lastSeq(id)).toBe(0);
+  await send(other, id, "Work");
+  await finished(id);
+  await other.conversations.commands.send(id, [textContent("More")], { run: false });
+  await expect(one.conversations.commands.run(id)).rejects.toMatchObject({ code: "SandboxMoved" });
+  await other.conversations.commands.run(id);
+  await finished(id);
+});
+
 test("a run moves twenty times between two nodes, and each command runs once", async () => {
   const { id, sandboxId } = await begin();
   const commands = Array.from({ length: 20 }, (_, index) => `command-${index}-`);

@@ -18,7 +18,7 @@ export interface MessageDeliveryDeps {
   knowledge: Pick<ProjectKnowledge, "activate" | "recordActivation">;
   histories: Pick<Histories, "openActions">;
   titles: MessageTitles;
-  runner: Pick<Runner, "wake">;
+  runner: Pick<Runner, "append" | "wake">;
 }
 
 /** Appends messages to logs, with what comes before them, and wakes the agents. */
@@ -61,7 +61,8 @@ export class MessageDelivery {
       ...(opening?.notes ?? []).map(nudge),
       ...transition(status, run ? "messageAndRun" : "message"),
     ];
-    await store.events.append(id, records, { delivers });
+    if (run) await runner.append(row, records, { delivers });
+    else await store.events.append(id, records, { delivers });
     await knowledge.recordActivation(id, skills);
     await titles.update(row, content, { isFirst: opening !== undefined });
     if (run) await runner.wake(id);

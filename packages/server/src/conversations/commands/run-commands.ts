@@ -13,7 +13,7 @@ import type { SubAgentRunner } from "../run/sub-agent-runner.ts";
 export interface RunCommandsDeps {
   store: Pick<Store, "events">;
   access: ConversationLookup;
-  runner: Pick<Runner, "isAwake" | "isWaiting" | "leaveQueue" | "wake" | "abort">;
+  runner: Pick<Runner, "append" | "isAwake" | "isWaiting" | "leaveQueue" | "wake" | "abort">;
   histories: Pick<Histories, "openActions">;
   announcements: Pick<Announcements, "announceEnd" | "duringRunCall">;
   subAgents: Pick<SubAgentRunner, "approve" | "isWaiting" | "reject">;
@@ -35,7 +35,7 @@ export class RunCommands {
   }
 
   async #run(id: string): Promise<void> {
-    const { access, runner, announcements, store, subAgents } = this.#deps;
+    const { access, runner, announcements, subAgents } = this.#deps;
     let row = await access.requireWithSandbox(id);
     if (isWaiting(row)) {
       if (await subAgents.isWaiting(id)) return this.#answerSubAgents(id, () => subAgents.approve(id));
@@ -47,7 +47,7 @@ export class RunCommands {
       throw new PlatformError("AlreadyRunning");
     if (status === "finished") return announcements.announceEnd(id);
     const records = transition(status, isWaiting(row) ? "approve" : "run");
-    if (records.length > 0) await store.events.append(id, records);
+    if (records.length > 0) await runner.append(row, records);
     await runner.wake(id);
   }
 
@@ -77,10 +77,11 @@ export class RunCommands {
 
   /** Answers waiting sub-agents, with which the conversation then continues. */
   async #answerSubAgents(id: string, answer: () => Promise<void>): Promise<void> {
-    const { access, runner, store } = this.#deps;
+    const { access, runner } = this.#deps;
     await answer();
-    const records = transition((await access.requireLocal(id)).summary.executionStatus, "subAgentsAnswered");
-    if (records.length > 0) await store.events.append(id, records);
+    const row = await access.requireLocal(id);
+    const records = transition(row.summary.executionStatus, "subAgentsAnswered");
+    if (records.length > 0) await runner.append(row, records);
     await runner.wake(id);
   }
 

@@ -1,4 +1,5 @@
 import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { RunOwner } from "../../store/event-log.ts";
 import type { Custody } from "../custody.ts";
 import type { Run } from "./run.ts";
 import type { RunSlots } from "./run-queue.ts";
@@ -23,6 +24,11 @@ export class ActiveRuns {
   /** Whether another node continues the conversation. */
   isReleased({ sandboxId }: Pick<ConversationRow, "sandboxId">): boolean {
     return this.#custody.isReleased(sandboxId);
+  }
+
+  /** See `Custody.requireOwner`. */
+  requireOwner({ sandboxId }: Pick<ConversationRow, "sandboxId">): RunOwner | undefined {
+    return this.#custody.requireOwner(sandboxId);
   }
 
   get(conversationId: string): Run | undefined {

@@ -1,8 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import type { NewRecord } from "@sandpiper/agent/loop/log-record";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { AppendOptions } from "../../store/event-log.ts";
 import type { Store } from "../../store/store.ts";
-import { makeMoved } from "../custody.ts";
+import { isMoved, makeMoved } from "../custody.ts";
 import type { ActiveRuns } from "./active-runs.ts";
 import type { AbortCause, Run } from "./run.ts";
 import type { SessionEnds } from "./session-ends.ts";
@@ -81,6 +83,25 @@ export class Runner {
     }
     if ((await this.#isRunning(conversationId)) || this.isAwake(conversationId))
       throw new PlatformError("NotAtRest");
+  }
+
+  /**
+   * Appends records after which the caller wakes the conversation. The append names the owner,
+   * because the next owner would not notice a late append, and nobody would begin the run. Throws
+   * SandboxMoved when this node does not own the sandbox, and what `EventLog.append` throws.
+   */
+  async append(
+    row: Pick<ConversationRow, "id" | "sandboxId">,
+    records: readonly NewRecord[],
+    options: AppendOptions = {},
+  ): Promise<void> {
+    const { store, runs } = this.#deps;
+    try {
+      const owner = runs.requireOwner(row);
+      await store.events.append(row.id, records, { ...options, owner });
+    } catch (error) {
+      throw isMoved(error) ? makeMoved() : error;
+    }
   }
 
   /**
