@@ -101,7 +101,7 @@ export interface Snapshots {
   /**
    * Takes constant time. Where the engine must stop a running sandbox for it, the sandbox is
    * started again, and open shells keep their directory and environment. Throws as `pause`, and
-   * TooManySnapshots.
+   * TooManySnapshots and SnapshotFailed.
    */
   create(userId: string, sandboxId: string): Promise<SnapshotRow>;
   /** Undefined for an unknown id and for another user's. */

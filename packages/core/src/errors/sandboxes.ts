@@ -28,6 +28,10 @@ export const sandboxesErrors = {
     TooManyUserSnapshots:
       "You have {max} snapshots, which is the limit of this server: delete some that you no longer need.",
   },
+  SnapshotFailed: {
+    SnapshotNotTaken:
+      "The snapshot of the sandbox {id} could not be taken ({reason}), and the files of the sandbox are unchanged: try again; if it fails again, look at the server's log.",
+  },
   SnapshotNotFound: {
     UnknownSnapshot: "There is no snapshot {id}.",
   },

@@ -51,6 +51,7 @@ export const statuses = {
   NodeFailed: 502,
   BrowserUnavailable: 503,
   SandboxSpecUnusable: 422,
+  SnapshotFailed: 503,
   SnapshotNotFound: 404,
   FileNotFound: 404,
   FileForbidden: 403,

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { PlatformError } from "@sandpiper/core/errors";
+import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { PageRequest, PageResult } from "@sandpiper/core/paging";
 import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import type { Snapshots } from "../api.ts";
@@ -55,7 +55,7 @@ export class SnapshotService implements Snapshots {
     // The copy of the files takes long. The store refuses a snapshot when others came meanwhile.
     if (max > 0 && (await store.count({ userId })) >= max)
       throw new PlatformError("TooManyUserSnapshots", { max });
-    return withStopped(userId, sandboxId, async ({ spec }) => {
+    const taken = withStopped(userId, sandboxId, async ({ spec }) => {
       const row: SnapshotRow = { id: newSnapshotId(), userId, sandboxId, spec, createdAt: now() };
       this.ids.add(row.id);
       try {
@@ -68,6 +68,9 @@ export class SnapshotService implements Snapshots {
       }
       this.#deps.kept?.keepSoon({ kind: "snapshot", id: row.id }, userId);
       return row;
+    });
+    return taken.catch((error: unknown) => {
+      throw toSnapshotError(sandboxId, error);
     });
   }
 
@@ -138,6 +141,13 @@ export class SnapshotService implements Snapshots {
       this.ids.delete(id);
     }
   }
+}
+
+/** An error of the catalogue; a full disk has a status of its own. */
+function toSnapshotError(id: string, error: unknown): unknown {
+  const isFull = ["ENOSPC", "EDQUOT"].includes((error as NodeJS.ErrnoException | null)?.code ?? "");
+  if (isFull || error instanceof PlatformError) return error;
+  return new PlatformError("SnapshotNotTaken", { id, reason: errorText(error) }, { cause: error });
 }
 
 /** `snap-` and 24 hexadecimal digits. */

@@ -153,6 +153,27 @@ test("a snapshot that cannot be recorded is removed, and the sandbox keeps runni
   expect(await sh(await service.running(id), "cat file")).toBe("kept\n");
 });
 
+test("an unexpected failure of a snapshot is one error, and the sandbox keeps running", async () => {
+  const failures: Error[] = [
+    new Error("socket hang up"),
+    Object.assign(new Error("full"), { code: "ENOSPC" }),
+  ];
+  service = await bench.serve({}, (one) =>
+    altered(one, { snapshot: () => Promise.reject(failures.shift()) }),
+  );
+  const { id } = await service.create("me");
+  const sandbox = await service.running(id);
+  await expect(service.snapshots.create("me", id)).rejects.toMatchObject({
+    code: "SnapshotFailed",
+    status: 503,
+    message: expect.stringMatching(/socket hang up.*try again/),
+  });
+  // The server answers a full disk with a status of its own.
+  await expect(service.snapshots.create("me", id)).rejects.toMatchObject({ code: "ENOSPC" });
+  expect(await sh(sandbox, "echo works")).toBe("works\n");
+  expect((await service.snapshots.search("me", { limit: 10 })).items).toEqual([]);
+});
+
 test("remains of sandboxes and snapshots without a record are removed at the start after a crash", async () => {
   service = await bench.serve();
   const { id } = await service.create("me");
