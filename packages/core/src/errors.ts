@@ -1,9 +1,9 @@
+import { type ErrorCode, statuses } from "@sandpiper/wire/common/error-codes";
 import { catalogue, type ErrorKey, type ErrorParams } from "./errors/catalogue.ts";
-import { type ErrorCode, statuses } from "./errors/statuses.ts";
 import type { ErrorText } from "./errors/texts.ts";
 
+export type { ErrorCode } from "@sandpiper/wire/common/error-codes";
 export type { ErrorKey } from "./errors/catalogue.ts";
-export type { ErrorCode } from "./errors/statuses.ts";
 
 type Options = ErrorOptions & { retryAfter?: number };
 /** Parameters of a text first, if it has any; the message of a code. */

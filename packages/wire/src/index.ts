@@ -4,6 +4,7 @@ export * from "./agent-server/info.ts";
 export * from "./agent-server/profiles.ts";
 export * from "./agent-server/settings.ts";
 export * from "./agent-server/skills.ts";
+export * from "./common/error-codes.ts";
 export * from "./common/failures.ts";
 export * from "./common/http.ts";
 export * from "./common/ids.ts";

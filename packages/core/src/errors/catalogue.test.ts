@@ -1,7 +1,7 @@
+import { statuses } from "@sandpiper/wire/common/error-codes";
 import { expect, test } from "vitest";
 import { PlatformError } from "../errors.ts";
 import { areas, catalogue } from "./catalogue.ts";
-import { statuses } from "./statuses.ts";
 
 test("each key has one text and a code with a status", () => {
   const keys = areas.flatMap((area) => Object.values(area).flatMap((texts) => Object.keys(texts)));

@@ -1,3 +1,4 @@
+import type { ErrorCode } from "@sandpiper/wire/common/error-codes";
 import { agentErrors } from "./agent.ts";
 import { blobsErrors } from "./blobs.ts";
 import { conversationsErrors } from "./conversations.ts";
@@ -8,7 +9,6 @@ import { modelsErrors } from "./models.ts";
 import { nodesErrors } from "./nodes.ts";
 import { outboundErrors } from "./outbound.ts";
 import { sandboxesErrors } from "./sandboxes.ts";
-import type { ErrorCode } from "./statuses.ts";
 import { storeErrors } from "./store.ts";
 import type { ErrorText } from "./texts.ts";
 import { usersErrors } from "./users.ts";

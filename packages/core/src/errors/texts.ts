@@ -1,4 +1,4 @@
-import type { ErrorCode } from "./statuses.ts";
+import type { ErrorCode } from "@sandpiper/wire/common/error-codes";
 
 /** A message with `{name}` for each parameter, or a function of named parameters. */
 export type ErrorText = string | ((params: never) => string);

@@ -1,7 +1,7 @@
 import cors from "@fastify/cors";
 import { parseRanges } from "@sandpiper/core/outbound/addresses";
 import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
-import { serverConversationHeader } from "@sandpiper/wire";
+import { errorCodeHeader, serverConversationHeader } from "@sandpiper/wire";
 import Fastify, { type FastifyReply, LogController } from "fastify";
 import { answerElsewhere, installForwarding } from "./forwarding/forward-hook.ts";
 import { createForwarding } from "./forwarding/forwarding.ts";
@@ -133,7 +133,7 @@ export function buildApp(services: HttpServices): App {
   const documents = installOpenApi(app);
   const corsOptions = {
     credentials: true,
-    exposedHeaders: [serverConversationHeader, filesHeader],
+    exposedHeaders: [serverConversationHeader, filesHeader, errorCodeHeader],
     methods: ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
     strictPreflight: false,
     maxAge: 600,

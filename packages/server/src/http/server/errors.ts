@@ -1,7 +1,7 @@
 import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { type ErrorCode, PlatformError } from "@sandpiper/core/errors";
-import { newId, type OpenAiFailure } from "@sandpiper/wire";
+import { errorCodeHeader, newId, type OpenAiFailure } from "@sandpiper/wire";
 import type { FastifyError, FastifyReply, FastifyRequest, onRequestHookHandler } from "fastify";
 import type { Static } from "typebox";
 import { getPrefixSandbox } from "../routes/agent-server/view.ts";
@@ -117,6 +117,8 @@ function toFailure(error: unknown, request: FastifyRequest): Failure | undefined
 function sendFailure(request: FastifyRequest, reply: FastifyReply, failure: Failure): FastifyReply {
   if (failure.status === 401) reply.header("www-authenticate", "Bearer");
   if (failure.retryAfter !== undefined) reply.header("retry-after", toRetryAfter(failure.retryAfter));
+  const code = failure.code ?? (failure.issues && "InvalidParameter");
+  if (code !== undefined) reply.header(errorCodeHeader, code);
   return reply.code(failure.status).send(toBody(request, failure));
 }
 

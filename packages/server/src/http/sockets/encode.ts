@@ -9,12 +9,15 @@ export type Encode = (frame: Frame) => Buffer;
 export const encodePlain = makeEncoder((frame) => fitOrReplace(frame.json));
 
 /**
- * Adds `seq`, the number in the log, as the first member of stored events: for sockets opened with
- * `after_seq`, so that they can resume again.
+ * Adds `seq`, the number in the log, as the first member of stored events, and `cut` to those that
+ * do not fit whole: for sockets opened with `after_seq`, so that they can resume again and read the
+ * whole event elsewhere. Even an event that is replaced keeps its number and id.
  */
-export const encodeNumbered = makeEncoder(({ json, seq }) =>
-  fitOrReplace(seq === undefined ? json : `{"seq":${seq},${json.slice(1)}`),
-);
+export const encodeNumbered = makeEncoder(({ json, seq }) => {
+  if (seq === undefined) return fitOrReplace(json);
+  const fitted = fitFrame(json) ?? makeErrorFrame(...tooLarge, (JSON.parse(json) as { id: string }).id);
+  return `{"seq":${seq},${fitted === json ? "" : '"cut":true,'}${fitted.slice(1)}`;
+});
 
 /** Frames of the session socket that contain no event, such as `sync` and `error`. */
 const sessionFrames = new WeakSet<Frame>();
@@ -41,10 +44,10 @@ export const encodeServerSentEvent = makeEncoder(
   ({ json, seq }) => `${seq === undefined ? "" : `id: ${seq}\n`}data: ${json}\n\n`,
 );
 
+const tooLarge = ["FrameTooLarge", "An event is too large for a socket; read it over REST"] as const;
+
 function fitOrReplace(json: string): string {
-  return (
-    fitFrame(json) ?? makeErrorFrame("FrameTooLarge", "An event is too large for a socket; read it over REST")
-  );
+  return fitFrame(json) ?? makeErrorFrame(...tooLarge);
 }
 
 /** Encodes each frame once for all followers of a conversation, which share the bytes. */

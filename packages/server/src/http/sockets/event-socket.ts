@@ -77,6 +77,8 @@ export async function serveEventSocket(
     return (data: RawData, isBinary: boolean) => {
       if (isBinary) return fail("InvalidFrame", "Binary frames are not supported; send JSON text");
       const text = String(data);
+      // A page in a browser sees no pings, and could not tell a broken connection from a quiet one.
+      if (text === '{"type":"ping"}') return outbox.sendNow({ json: '{"type":"pong"}' });
       if (Buffer.byteLength(text) > limits.maxInboundBytes) {
         return fail("FrameTooLarge", `A frame may have at most ${limits.maxInboundBytes} bytes`);
       }

@@ -12,11 +12,15 @@ export function makeStateFrame(key: string, value: unknown): string {
   return JSON.stringify(event);
 }
 
-/** The response to an invalid frame, or the replacement of one that is too large; never stored. */
-export function makeErrorFrame(code: string, detail: string): string {
+/**
+ * The response to an invalid frame, or the replacement of one that is too large; never stored.
+ * `id`: that of the event that it replaces.
+ */
+export function makeErrorFrame(code: string, detail: string, id?: string): string {
   const event: ServerErrorEvent = {
     kind: "ServerErrorEvent",
     ...makeEventBase(),
+    ...(id !== undefined && { id }),
     source: "environment",
     code,
     detail,

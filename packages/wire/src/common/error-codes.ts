@@ -1,3 +1,6 @@
+import type { Static } from "typebox";
+import { StringEnum } from "./schema.ts";
+
 /** HTTP status of each error code. Clients and tests rely on the codes. */
 export const statuses = {
   Unauthorized: 401,
@@ -104,4 +107,9 @@ export const statuses = {
   ConfigInvalid: 500,
 } as const;
 
-export type ErrorCode = keyof typeof statuses;
+/** The kind of a failure. A failed response has it in the header `X-Sandpiper-Error`. */
+export const ErrorCode = StringEnum(Object.keys(statuses) as (keyof typeof statuses)[]);
+export type ErrorCode = Static<typeof ErrorCode>;
+
+/** The header of a failed response with its `ErrorCode`. */
+export const errorCodeHeader = "X-Sandpiper-Error";
