@@ -75,7 +75,7 @@ export async function readFailure(
 
 /** What the body of a failed response says, in the shape of any family of routes. */
 export function parseFailure(body: string): Pick<RequestFailure, "detail" | "issues" | "errorId"> {
-  const fallback = { detail: body.trim().slice(0, 300) || "The server gave no reason." };
+  const fallback = { detail: body.trim().slice(0, 300) || "no reason given" };
   let parsed: Record<string, unknown>;
   try {
     parsed = JSON.parse(body);

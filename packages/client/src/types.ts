@@ -51,6 +51,7 @@ export type GoalRequest = wire.Static<typeof wire.GoalRequest>;
 export type LLMModel = wire.Static<typeof wire.LLMModel>;
 export type LLMProvider = wire.Static<typeof wire.LLMProvider>;
 export type LoginAnswer = wire.Static<typeof wire.LoginAnswer>;
+export type LogWindow = wire.Static<typeof wire.LogWindow>;
 export type MarketplaceRegistration = wire.Static<typeof wire.MarketplaceRegistration>;
 export type MarketplaceSkillsPreviewResponse = wire.Static<typeof wire.MarketplaceSkillsPreviewResponse>;
 export type MaterializeAgentProfileRequest = wire.Static<typeof wire.MaterializeAgentProfileRequest>;

@@ -63,6 +63,7 @@ import { defaultUser } from "./users/default-user.ts";
 import { EncryptedValues } from "./users/encrypted-values.ts";
 import { KeyCache } from "./users/key-cache.ts";
 import { LentSecrets } from "./users/lent-secrets.ts";
+import { StoredLoginLinks } from "./users/login-links.ts";
 import { StoredLogins } from "./users/logins.ts";
 import { ProviderAccessTokens } from "./users/provider-access.ts";
 import { SandboxGrants } from "./users/sandbox-grants.ts";
@@ -82,7 +83,7 @@ export interface Platform {
   settings: Settings;
   secrets: Secrets;
   conversations: Conversations;
-  /** The services of the HTTP routes, for tests. */
+  /** The services of the HTTP routes. */
   services: HttpServices;
   app: ReturnType<typeof buildApp>;
   mask: SecretMask;
@@ -164,7 +165,6 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
 
     const keyCache = new KeyCache(store.apiKeys);
     const apiKeys = new StoredApiKeys(store.apiKeys, keyCache);
-    const logins = new StoredLogins(store.logins, keyCache);
     const sources = new StoredCredentialSources({ keys: store.apiKeys, logins: store.logins }, keyCache);
     if (config.apiKey) await apiKeys.adopt(defaultUser, "environment", config.apiKey);
     const settings = new StoredSettings(store.settings, {
@@ -330,7 +330,8 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
       settings,
       encryptedValues: new EncryptedValues(vault),
       apiKeys,
-      logins,
+      logins: new StoredLogins(store.logins, keyCache),
+      loginLinks: new StoredLoginLinks(store.logins, apiKeys),
       sources,
       grants: new SandboxGrants({ sandboxes, sources }),
       acceptances,

@@ -63,6 +63,7 @@ test("without --exit the demo keeps serving, its curl line works, and a signal e
   );
   expect(answer.items.map((event: any) => event.kind)).toContain("ObservationEvent");
   expect(demo.stdout).toMatch(/API key +sp_/);
+  expect(demo.stdout).toMatch(/log in +http:\/\/\S+\/login#link=[\w-]{43} /);
   demo.signal("SIGTERM");
   expect(await demo.exit).toBe(0);
   const left = execFileSync("sh", ["-c", `ls ${base}/data/demo/sandboxes/sandboxes`], { encoding: "utf8" });

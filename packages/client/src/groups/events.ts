@@ -1,6 +1,6 @@
 import { type CallOptions, path } from "../connection.ts";
 import { allItems, type PageOf, type PageQuery } from "../pages.ts";
-import type { Event, EventKind } from "../types.ts";
+import type { Event, EventKind, LogWindow } from "../types.ts";
 import { first, Group } from "./group.ts";
 
 /** Which events a list or a count has. Times are ISO-8601. */
@@ -22,6 +22,18 @@ export class Events extends Group {
       { ...query },
       options,
     );
+  }
+
+  /**
+   * Events by their number, with long texts cut: the newest, or those from `first` on. A window
+   * of long events has fewer items than its limit.
+   */
+  window(
+    conversation: string,
+    query?: { first?: number; limit?: number; max_chars?: number },
+    options?: CallOptions,
+  ): Promise<LogWindow> {
+    return this.connection.get(path`/api/v1/app-conversations/${conversation}/log`, { ...query }, options);
   }
 
   /** All stored events, oldest first, read page by page. */

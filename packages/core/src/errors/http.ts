@@ -4,6 +4,8 @@ export const httpErrors = {
   Unauthorized: {
     KeyRequired: "Unauthorized",
     KeyInvalid: "This key is unknown, revoked or expired.",
+    LoginLinkEnded:
+      "This login link was used before or has expired: log in with an API key, or start the server again, which prints another link.",
     SecretsNeedSessionKey: "Plain secrets need the session key of a running sandbox in X-Session-API-Key.",
     PreviewAccessRequired:
       "You have no access to this preview, or it has ended: open the preview again from its link.",

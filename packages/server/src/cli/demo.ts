@@ -41,14 +41,22 @@ export async function demo(options: DemoOptions): Promise<number> {
   let platform: Platform | undefined;
   try {
     platform = await openPlatform(config);
-    const { client, key, release } = await openAccess(platform, { dataDir: config.dataDir, stays: false });
+    const { client, key, createLoginUrl, release } = await openAccess(platform, {
+      dataDir: config.dataDir,
+      stays: false,
+    });
     const { run, passed } = await runDemo(platform, client, {
       folder: folder.path,
       text: taskText,
       model: "demo/repair",
     });
     if (!options.exit) {
-      process.stdout.write(formatClosing(platform.url, key, run.conversationId!));
+      process.stdout.write(
+        formatClosing({
+          ...{ url: platform.url, key, conversationId: run.conversationId! },
+          loginUrl: await createLoginUrl(),
+        }),
+      );
       await waitForSignal(() => {});
     }
     await client.deleteSandbox(run.sandbox.id);
@@ -175,9 +183,17 @@ async function summary(
   ].join("\n");
 }
 
-function formatClosing(url: string, key: string, conversationId: string): string {
+interface Closing {
+  url: string;
+  key: string;
+  loginUrl: string;
+  conversationId: string;
+}
+
+function formatClosing({ url, key, loginUrl, conversationId }: Closing): string {
   return `
   server          ${url}   (API documentation: ${url}/docs)
+  log in          ${loginUrl}   (once, within ten minutes)
   API key         ${key}   (works until the demo ends)
 
   curl -H 'X-Session-API-Key: ${key}' '${url}/api/v1/conversation/${conversationId}/events/search?limit=100'

@@ -4,6 +4,7 @@ import type { Config } from "../config/config.ts";
 import { loadPlaceId } from "../nodes/place-id.ts";
 import type { Platform, PlatformOptions } from "../platform.ts";
 import { defaultUser } from "../users/default-user.ts";
+import { temporaryKeyPrefix } from "../users/login-links.ts";
 import { Client } from "./client.ts";
 import { CliError, exitCodes } from "./errors.ts";
 import { keepPublished } from "./server-file.ts";
@@ -37,11 +38,11 @@ export async function openPlatform(config: Config, options: PlatformOptions = {}
 export interface LocalAccess {
   client: Client;
   key: string;
+  /** Returns an address that logs a browser in once, within ten minutes. */
+  createLoginUrl(): Promise<string>;
   /** Removes the key and the file. */
   release(): Promise<void>;
 }
-
-const keyPrefix = "command line, process ";
 
 /**
  * Creates a temporary key for a platform in this process, and publishes both in the data folder for
@@ -53,7 +54,7 @@ export async function openAccess(
 ): Promise<LocalAccess> {
   const { apiKeys, url } = platform;
   const place = (await loadPlaceId(dataDir)).slice(0, 8);
-  const own = `${keyPrefix}${process.pid}, place ${place}`;
+  const own = `${temporaryKeyPrefix}${process.pid}, place ${place}`;
   const removeKeys = async () => {
     for (const { id, name } of await apiKeys.list(defaultUser))
       if (name === own || isLeftOver(name, place)) await apiKeys.remove(id);
@@ -65,7 +66,11 @@ export async function openAccess(
     withdraw();
     await removeKeys();
   };
-  return { client: new Client(url, key), key, release };
+  const createLoginUrl = async () => {
+    const holder = await apiKeys.authenticate(key);
+    return `${url}/login#link=${await platform.services.loginLinks.create(holder!)}`;
+  };
+  return { client: new Client(url, key), key, createLoginUrl, release };
 }
 
 /**

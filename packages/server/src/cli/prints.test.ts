@@ -42,7 +42,7 @@ const ownValues: Readonly<Record<string, readonly string[]>> = {
   "show.ts": ["lines", "shown"],
   "program/settings.ts": ["script"],
   "stop.ts": ["done"],
-  "serve.ts": ["platform.newApiKey", "platform.url", "lines", "signal"],
+  "serve.ts": ["platform.newApiKey", "platform.url", "loginUrl", "lines", "signal"],
 };
 
 const cli = fileURLToPath(new URL("./", import.meta.url));

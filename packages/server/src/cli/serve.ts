@@ -16,7 +16,9 @@ export async function serve(): Promise<void> {
   const platform = await openPlatform(config);
   if (isStopped) return platform.close();
   const access = await openAccess(platform, { dataDir: config.dataDir, stays: true });
+  const loginUrl = await access.createLoginUrl();
   const lines = [`Sandpiper serves ${platform.url}`, `Data folder: ${inertLine(config.dataDir)}`];
+  lines.push(`Log in with a browser (once, within ten minutes): ${loginUrl}`);
   if (platform.newApiKey) lines.push(`API key (shown only this once): ${platform.newApiKey}`);
   process.stdout.write(`${lines.join("\n")}\n`);
   await stopped;

@@ -50,7 +50,8 @@ export interface LoginStore {
   find(token: string, now: number): Promise<{ key: ApiKeyRow; expiresAt: number } | undefined>;
   /** The same by the SHA-256 of the token. */
   findByHash(hash: Uint8Array, now: number): Promise<{ key: ApiKeyRow; expiresAt: number } | undefined>;
-  remove(token: string): Promise<void>;
+  /** Returns whether it was there. */
+  remove(token: string): Promise<boolean>;
 }
 
 /** Cost of users' model calls by day (UTC), added up in the transaction of each `stats` record. */

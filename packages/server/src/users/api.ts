@@ -305,6 +305,17 @@ export interface Logins {
   end(token: string): Promise<void>;
 }
 
+/** Links that log a browser in once, for people who have no key at hand. */
+export interface LoginLinks {
+  /** Creates a link of a key; returns its token, which is not stored. It ends after ten minutes. */
+  create(holder: Pick<KeyHolder, "keyId">): Promise<string>;
+  /**
+   * Ends a link and returns for whom a login may begin: a key of its user that lasts, else the
+   * link's own key. Undefined when the link was used before, has expired, or its key has ended.
+   */
+  redeem(token: string): Promise<KeyHolder | undefined>;
+}
+
 /** What a project in a sandbox does by itself. */
 export interface FoundBehaviour {
   userId: string;

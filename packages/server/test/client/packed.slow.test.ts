@@ -7,9 +7,11 @@ import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { rolldown } from "rolldown";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { removeSandboxes } from "../support/platform.ts";
 import { type ServerProcess, startServerProcess } from "../support/server-process.ts";
+
+vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
 
 const root = fileURLToPath(new URL("../../../../", import.meta.url));
 const run = promisify(execFile);
@@ -47,6 +49,15 @@ afterAll(async () => {
   await models?.close();
   await rm(base, { recursive: true, force: true });
 });
+
+/** Types that the wire does not take from their schemas, which say more. */
+const handWritten = [
+  "AppConversationStartTask",
+  "MaterializeAgentProfileRequest",
+  "SaveAgentProfileRequest",
+  "SaveProfileRequest",
+  "SettingsV1Update",
+];
 
 /** Checks types as a user's own project does. */
 async function compile(options: object, files: string[]): Promise<string> {
@@ -87,7 +98,8 @@ test("the package has no dependency, and its types are those of the schemas, in 
   const types = await readFile(join(root, "packages/client/src/types.ts"), "utf8");
   const names = [...types.matchAll(/^export type (\w+) /gm)].map(([, name]) => name!);
   expect(names.length).toBeGreaterThan(80);
-  const lines = names.flatMap((name) => [
+  const compared = names.filter((name) => !handWritten.includes(name));
+  const lines = compared.flatMap((name) => [
     `export const a${name} = (value: packed.${name}): source.${name} => value;`,
     `export const b${name} = (value: source.${name}): packed.${name} => value;`,
   ]);

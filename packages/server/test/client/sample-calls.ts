@@ -91,6 +91,7 @@ export const sampleCalls: { [Group in GroupName]: MethodsOf<Client[Group]> } = {
   },
   events: {
     list: ["c", { ...page, ...times, kind__eq: "MessageEvent", sort_order: "TIMESTAMP_DESC" }],
+    window: ["c", { first: 1, limit: 1, max_chars: 64 }],
     all: ["c"],
     count: ["c", { ...times, kind__eq: "MessageEvent" }],
     get: ["c", "e"],

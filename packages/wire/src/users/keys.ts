@@ -41,17 +41,21 @@ export const NewApiKey = Type.Object({
   key: Type.String({ description: "the key; shown only now" }),
 });
 
+const next = Type.Optional(
+  Type.String({
+    maxLength: 2048,
+    description: "path on this server where a form goes on after the login; other texts mean the start page",
+  }),
+);
+
 /** Body of `POST /login`. */
-export const LoginRequest = Type.Object({
-  key: Type.String({ maxLength: 1024, description: "an API key" }),
-  next: Type.Optional(
-    Type.String({
-      maxLength: 2048,
-      description:
-        "path on this server where a form goes on after the login; other texts mean the start page",
-    }),
-  ),
-});
+export const LoginRequest = Type.Union([
+  Type.Object({ key: Type.String({ maxLength: 1024, description: "an API key" }), next }),
+  Type.Object({
+    link: Type.String({ maxLength: 100, description: "the text behind `#link=` of a login link" }),
+    next,
+  }),
+]);
 
 /** Answer of `POST /login` to a program; a browser gets a page. */
 export const LoginAnswer = Type.Object({

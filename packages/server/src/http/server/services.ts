@@ -15,7 +15,15 @@ import type { Conversations } from "../../conversations/api.ts";
 import type { GitHosting } from "../../git/api.ts";
 import type { Recordings } from "../../recording/export.ts";
 import type { EventLog } from "../../store/event-log.ts";
-import type { Acceptances, ApiKeys, CredentialSources, Logins, Secrets, Settings } from "../../users/api.ts";
+import type {
+  Acceptances,
+  ApiKeys,
+  CredentialSources,
+  LoginLinks,
+  Logins,
+  Secrets,
+  Settings,
+} from "../../users/api.ts";
 import type { EncryptedValues } from "../../users/encrypted-values.ts";
 import type { ProviderAccessTokens } from "../../users/provider-access.ts";
 import type { SandboxGrants } from "../../users/sandbox-grants.ts";
@@ -30,6 +38,7 @@ export interface HttpServices {
   providerAccess: ProviderAccessTokens;
   apiKeys: ApiKeys;
   logins: Logins;
+  loginLinks: LoginLinks;
   /** What other credentials were made from, and the credentials of sandboxes. */
   sources: CredentialSources;
   grants: SandboxGrants;

@@ -50,8 +50,9 @@ export class SqlLogins implements LoginStore {
     return stored && { key: toApiKey(stored), expiresAt: stored.login_expires_at };
   }
 
-  async remove(token: string): Promise<void> {
+  async remove(token: string): Promise<boolean> {
     const { build, writer } = this.#context;
-    await writer.release(compile(build.deleteFrom("logins").where("hash", "=", hashKey(token))));
+    const removed = compile(build.deleteFrom("logins").where("hash", "=", hashKey(token)));
+    return (await writer.release(removed)) > 0;
   }
 }

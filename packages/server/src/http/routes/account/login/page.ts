@@ -5,22 +5,56 @@ const style =
   "h1{font-size:1.4em}label,input,button{display:block;width:100%;box-sizing:border-box;font:inherit}" +
   "input{margin:.3em 0 1em;padding:.5em}button{padding:.5em}p[role=alert]{color:#b3261e}";
 
-/** The pages have no script, load nothing, and submit forms only to this server. */
-const policy = [
-  "default-src 'none'",
-  `style-src 'sha256-${createHash("sha256").update(style).digest("base64")}'`,
-  "form-action 'self'",
-  "base-uri 'none'",
-  "frame-ancestors 'none'",
-].join("; ");
+/**
+ * Sends the text behind `#link=` of the address as a form, once: browsers send it to no server by
+ * themselves, and neither a history nor a log keeps it.
+ */
+const linkScript = `
+const useLink = () => {
+  const link = new URLSearchParams(location.hash.slice(1)).get("link");
+  if (!link) return;
+  history.replaceState(null, "", location.pathname + location.search);
+  const form = document.createElement("form");
+  form.method = "post";
+  form.action = "login";
+  const field = document.createElement("input");
+  field.type = "hidden";
+  field.name = "link";
+  field.value = link;
+  form.append(field);
+  document.body.append(form);
+  form.submit();
+};
+addEventListener("hashchange", useLink);
+useLink();
+`;
 
-/** Headers of every page. A stricter referrer policy would make browsers send `Origin: null`. */
+const hashOf = (text: string) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
+
+/** The pages load nothing and submit forms only to this server; `scripts` may run. */
+const makePolicy = (...scripts: string[]) =>
+  [
+    "default-src 'none'",
+    ...scripts.map((script) => `script-src ${hashOf(script)}`),
+    `style-src ${hashOf(style)}`,
+    "form-action 'self'",
+    "base-uri 'none'",
+    "frame-ancestors 'none'",
+  ].join("; ");
+
+/**
+ * Headers of every page without a script. A stricter referrer policy would make browsers send
+ * `Origin: null`.
+ */
 export const pageHeaders = {
   "content-type": "text/html; charset=utf-8",
-  "content-security-policy": policy,
+  "content-security-policy": makePolicy(),
   "referrer-policy": "same-origin",
   "x-content-type-options": "nosniff",
 } as const;
+
+/** Headers of the page to which login links lead. */
+export const linkPageHeaders = { ...pageHeaders, "content-security-policy": makePolicy(linkScript) } as const;
 
 /**
  * The login form. `next` is the path where it goes on, `problem` says why the last key was
@@ -30,7 +64,7 @@ export function renderLoginPage({ next, problem }: { next?: string; problem?: st
   const goOn = next === undefined ? "" : `<input type="hidden" name="next" value="${escapeHtml(next)}">`;
   return renderPage(
     "Log in",
-    `${problem === undefined ? "" : `<p role="alert">${escapeHtml(problem)}</p>`}<form method="post" action="login">${goOn}<label for="key">API key</label><input id="key" name="key" type="password" autocomplete="current-password" required autofocus maxlength="1024"><button>Log in</button></form>`,
+    `${problem === undefined ? "" : `<p role="alert">${escapeHtml(problem)}</p>`}<form method="post" action="login">${goOn}<label for="key">API key</label><input id="key" name="key" type="password" autocomplete="current-password" required autofocus maxlength="1024"><button>Log in</button></form><script>${linkScript}</script>`,
   );
 }
 
@@ -39,7 +73,7 @@ export function renderWelcomePage(user: string, readOnly: boolean, next = "/"): 
   const rights = readOnly ? " The key is read-only." : "";
   return renderPage(
     "Logged in",
-    `<p>This browser is logged in as ${escapeHtml(user)}.${rights}</p><p><a href="${escapeHtml(`.${next}`)}">Go on</a> · <a href="docs">API documentation</a></p>${logOutForm}`,
+    `<p>This browser is logged in as ${escapeHtml(user)}.${rights}</p><p><a href="${escapeHtml(`.${next}`)}">Go on</a> · <a href="docs">API documentation</a></p>${logOutForm}<script>${linkScript}</script>`,
   );
 }
 

@@ -1,7 +1,7 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import { isoTime, LoginAnswer, LoginRequest, Success } from "@sandpiper/wire";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { Type } from "typebox";
+import { type Static, Type } from "typebox";
 import { platformVersion } from "../../../../config/version.ts";
 import type { KeyHolder } from "../../../../users/api.ts";
 import { createdBy } from "../../../../users/default-user.ts";
@@ -11,7 +11,7 @@ import { makeRoute } from "../../../server/make-route.ts";
 import { makeIsSecure } from "../../../server/secure-scheme.ts";
 import type { App, HttpServices } from "../../../server/services.ts";
 import { makeClearingCookies, makeLoginCookie, parseLoginTokens } from "./cookie.ts";
-import { pageHeaders, renderLoginPage, renderStartPage, renderWelcomePage } from "./page.ts";
+import { linkPageHeaders, pageHeaders, renderLoginPage, renderStartPage, renderWelcomePage } from "./page.ts";
 import { isFromOwnPage } from "./same-origin.ts";
 
 /** Failed logins per address: ten at once, then ten per minute. */
@@ -22,10 +22,13 @@ const maxBodyBytes = 8_192;
 
 const formType = "application/x-www-form-urlencoded";
 
+type LoginServices = Pick<HttpServices, "apiKeys" | "logins" | "loginLinks" | "config">;
+
 /**
- * Exchanges an API key for a cookie, so that browsers need no header; an addition to the contract.
+ * Exchanges an API key, or a link that works once, for a cookie, so that browsers need no header;
+ * an addition to the contract.
  */
-export function loginRoutes(app: App, services: Pick<HttpServices, "apiKeys" | "logins" | "config">): void {
+export function loginRoutes(app: App, services: LoginServices): void {
   // Only these routes parse forms.
   app.register(async (scope) => {
     scope.addContentTypeParser<string>(formType, { parseAs: "string" }, (_request, text, done) => {
@@ -35,10 +38,7 @@ export function loginRoutes(app: App, services: Pick<HttpServices, "apiKeys" | "
   });
 }
 
-function registerRoutes(
-  app: App,
-  { apiKeys, logins, config }: Pick<HttpServices, "apiKeys" | "logins" | "config">,
-): void {
+function registerRoutes(app: App, { apiKeys, logins, loginLinks, config }: LoginServices): void {
   const route = makeRoute(["login"]);
   const failures = new TokenBucketLimiter(failedLogins);
   const isSecure = makeIsSecure(config);
@@ -52,15 +52,20 @@ function registerRoutes(
   };
 
   /**
-   * Checks the key of a login. Wrong keys of an address never refuse right ones: the check costs
-   * the same for each, and a random key cannot be guessed. Throws Unauthorized, TooManyRequests.
+   * Checks the key or the link of a login. Wrong ones of an address never refuse right ones: the
+   * check costs the same for each, and a random key cannot be guessed. Throws Unauthorized,
+   * TooManyRequests.
    */
-  const authenticate = async (key: string, request: FastifyRequest): Promise<KeyHolder> => {
-    const holder = await apiKeys.authenticate(key.trim());
+  const authenticate = async (
+    body: Static<typeof LoginRequest>,
+    request: FastifyRequest,
+  ): Promise<KeyHolder> => {
+    const byLink = "link" in body;
+    const holder = await (byLink ? loginLinks.redeem(body.link) : apiKeys.authenticate(body.key.trim()));
     if (holder) return holder;
     const wait = failures.take(toClientNetwork(request.ip));
     if (wait > 0) throw new PlatformError("TooManyWrongKeys", { retryAfter: wait });
-    throw new PlatformError("KeyInvalid");
+    throw new PlatformError(byLink ? "LoginLinkEnded" : "KeyInvalid");
   };
 
   /**
@@ -113,7 +118,7 @@ function registerRoutes(
       const page = holder
         ? renderWelcomePage(holder.userId, holder.readOnly, next)
         : renderLoginPage({ ...(next && { next }) });
-      sendPage(reply, 200, page);
+      sendPage(reply, 200, page, linkPageHeaders);
       return reply;
     },
   );
@@ -122,7 +127,7 @@ function registerRoutes(
     {
       bodyLimit: maxBodyBytes,
       ...route(
-        "Exchange an API key for a login cookie; a form gets a page, JSON gets JSON",
+        "Exchange an API key or a login link for a login cookie; a form gets a page, JSON gets JSON",
         {
           consumes: ["application/json", formType],
           failuresAsPage: [401, 429],
@@ -137,7 +142,7 @@ function registerRoutes(
       const byForm = request.headers["content-type"]?.startsWith(formType) === true;
       const next = toOwnPath(request.body.next);
       try {
-        const holder = await authenticate(request.body.key, request);
+        const holder = await authenticate(request.body, request);
         const expiresAt = await logIn(holder, request, reply);
         if (byForm) return redirectToPage(reply, next);
         return reply.send({
@@ -152,6 +157,7 @@ function registerRoutes(
           reply,
           error.status,
           renderLoginPage({ ...(next && { next }), problem: error.message }),
+          linkPageHeaders,
         );
       }
     },
@@ -177,8 +183,13 @@ function registerRoutes(
 }
 
 /** `reply` is typed by one of its schema's statuses. */
-function sendPage(reply: unknown, status: number, html: string): FastifyReply {
-  return (reply as FastifyReply).code(status).headers(pageHeaders).send(html);
+function sendPage(
+  reply: unknown,
+  status: number,
+  html: string,
+  headers: Readonly<Record<string, string>> = pageHeaders,
+): FastifyReply {
+  return (reply as FastifyReply).code(status).headers(headers).send(html);
 }
 
 /** Redirects to a page after a form, so that a reload does not submit it again. */
