@@ -105,13 +105,18 @@ test("attacks from its sandboxes do not succeed either", async () => {
   const files = ["kernel", "neighbours", "kernel-memory"].map((name) => `isolation/${name}.test`);
   // Without control groups, the buffers of sockets are bounded only when the server looks at them.
   const others = ["-t", "^(?!.*buffers of sockets)"];
-  const { code, output } = await vitest("--project=isolation", ...files, ...others);
+  const { code, output } = await vitest("--project=own worker", ...files, ...others);
   expect(code, output).toBe(0);
   expect(output).toMatch(/Tests +10 passed/);
 });
 
 test("others keep working while one of its sandboxes starts all processes that it can", async () => {
-  const { code, output } = await vitest("--project=isolation", "isolation/resources.test", "-t", "fork bomb");
+  const { code, output } = await vitest(
+    "--project=own worker",
+    "isolation/resources.test",
+    "-t",
+    "fork bomb",
+  );
   expect(code, output).toBe(0);
   expect(output).toMatch(/Tests +2 passed/);
 });

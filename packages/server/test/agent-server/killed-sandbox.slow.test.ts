@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { getInstallationGroup, listGroupMembers } from "@sandpiper/sandbox/drivers/oci/cgroup/cgroups";
@@ -30,7 +31,12 @@ afterAll(async () => {
 /** With the first process all others end. */
 function killAll(): void {
   const group = getInstallationGroup(join(platform.dataDir, "sandboxes"));
-  process.kill(Math.min(...listGroupMembers(`${group}/${agent.sandboxId}`)), "SIGKILL");
+  const first = listGroupMembers(`${group}/${agent.sandboxId}`).find(isFirst)!;
+  process.kill(first, "SIGKILL");
+}
+/** Whether a process is the first one of its sandbox. */
+function isFirst(id: number): boolean {
+  return /^NSpid:.*\t1$/m.test(readFileSync(`/proc/${id}/status`, "utf8"));
 }
 const execute = async (command: string): Promise<Json> =>
   (await agent.call("POST", "/api/bash/execute_bash_command", { command })).body;
