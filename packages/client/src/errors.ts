@@ -73,7 +73,7 @@ export async function readFailure(
   });
 }
 
-/** What the body of a failed response says, in the shape of any family of routes. */
+/** Reads the reason from the body of a failed response. Each family of routes has its own shape. */
 export function parseFailure(body: string): Pick<RequestFailure, "detail" | "issues" | "errorId"> {
   const fallback = { detail: body.trim().slice(0, 300) || "no reason given" };
   let parsed: Record<string, unknown>;
@@ -91,7 +91,7 @@ export function parseFailure(body: string): Pick<RequestFailure, "detail" | "iss
   return { detail: text ?? fallback.detail, issues, errorId };
 }
 
-/** A sentence, or the one in an object with a code. */
+/** Returns a text, or the `message` of an object. */
 function toSentence(value: unknown): string | undefined {
   if (typeof value === "string") return value;
   const { message } = (value ?? {}) as { message?: unknown };

@@ -1,4 +1,4 @@
-/** A connection that lived so long was no failure, ms. */
+/** A connection that lasted longer than this counts as a success, ms. */
 const longMs = 10_000;
 
 /** How long a follower waits before it connects again: short at first, then up to a maximum. */
@@ -11,17 +11,17 @@ export class Backoff {
     this.#maxMs = maxMs;
   }
 
-  /** A connection has begun. */
+  /** Notes that a connection has opened. */
   begin(): void {
     this.#liveSince = Date.now();
   }
 
-  /** A connection has brought something new, so the next one probably does, too. */
+  /** Makes the next wait short again, because the connection delivered an event. */
   progress(): void {
     this.#failures = 0;
   }
 
-  /** The time to wait after a connection has ended, ms; by chance, so that clients differ. */
+  /** Returns how long to wait after the end of a connection, ms. Chance sets clients apart. */
   next(): number {
     if (Date.now() - this.#liveSince > longMs) this.#failures = 0;
     this.#liveSince = Number.POSITIVE_INFINITY;

@@ -40,7 +40,7 @@ export function executionStatus(followed: Followed): AppConversation["execution_
   return key === "execution_status" ? (value as AppConversation["execution_status"]) : undefined;
 }
 
-/** Closes after which another connection is useless. */
+/** Close codes after which the follower does not connect again. */
 const ends: Readonly<
   Record<number, readonly [code: "Unauthorized" | "ConversationNotFound", status: number]>
 > = {
@@ -51,7 +51,7 @@ const ends: Readonly<
 /** Time for the answer whether the conversation may be followed, ms. */
 const accessMs = 10_000;
 
-/** The number that stands for the end of the log, whatever it is. */
+/** A sequence number that is higher than that of any log. */
 const endOfLog = 999_999_999_999_999;
 
 /**

@@ -104,7 +104,7 @@ export class FrameSocket {
     this.#wake();
   }
 
-  /** Looks again after a while: silent twice, the second time after a question, means gone. */
+  /** Asks a silent server for a frame, and ends the connection when none comes. */
   #check(): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {

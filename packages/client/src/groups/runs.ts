@@ -41,7 +41,7 @@ export class Runs extends Group {
     return this.connection.post(path`/api/v1/conversations/${id}/pending-messages`, message, options);
   }
 
-  /** Lets the agent go on. */
+  /** Starts a run, or approves the waiting actions. */
   run(id: string, options?: CallOptions): Promise<Success> {
     return this.#post(path`/api/conversations/${id}/run`, options);
   }

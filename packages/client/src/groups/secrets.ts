@@ -18,7 +18,7 @@ export class Secrets extends Group {
     return this.connection.post(base, secret, options);
   }
 
-  /** Changes what is said about a secret, and not its value. */
+  /** Changes the description of a secret and keeps its value. */
   update(name: string, change: CustomSecretUpdate, options?: CallOptions): Promise<EditResponse> {
     return this.connection.json("PUT", path`/api/v1/secrets/${name}`, { ...options, json: change });
   }

@@ -26,7 +26,7 @@ export class NewerStart extends Error {}
 
 /** The starts of a user that are not over. */
 export interface OpenStarts {
-  /** Ids of their sandboxes, also of those that do not exist yet. */
+  /** Ids of the sandboxes of these starts. A sandbox may not exist yet. */
   sandboxIds: string[];
   /** Number of the user's newest start, whether it is over or not; 0: there is none. */
   newest: number;

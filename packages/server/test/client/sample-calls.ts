@@ -6,7 +6,7 @@ type MethodsOf<Group> = {
     : never]: Group[Name] extends (...args: infer Args) => unknown ? Args : never;
 };
 
-/** The groups of a client. */
+/** All groups of methods that a client has. */
 export type GroupName = Exclude<keyof Client, "connection" | "follow">;
 
 const uuid = "0".repeat(32);

@@ -15,9 +15,8 @@ export class ShellLost extends Error {
 }
 
 /**
- * Serves a call, and serves it again, as the next server would, as often as the connection to the
- * held shell is lost. Throws CommandInterrupted when input may have been lost, and what `serve`
- * throws.
+ * Calls `serve`, and calls it again each time the connection to the held shell is lost. Throws what
+ * `serve` throws, and CommandInterrupted when the lost connection may have lost input.
  */
 export async function serveThroughLosses<T>(
   { command, is_input, reset }: TerminalAction,

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { makeLoginRequests, ownPage } from "../../../../../test/support/login-requests.ts";
 import { key, read, startServer, type TestServer } from "../../../../../test/support/test-server.ts";
 
 let server: TestServer;
@@ -7,26 +8,17 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-const own = { "sec-fetch-site": "same-origin" };
-const call = (method: string, path: string, headers: Record<string, string> = {}, body?: unknown) =>
-  server.call(method, path, { key: null, headers, ...(body !== undefined && { body }) });
-const form = (text: string, headers: Record<string, string> = {}) =>
-  fetch(`${server.url}/login`, {
-    method: "POST",
-    redirect: "manual",
-    headers: { "content-type": "application/x-www-form-urlencoded", ...headers },
-    body: text,
-  });
+const { call, form } = makeLoginRequests(() => server);
 
 test("a link logs in once, as its user, and then says so", async () => {
   const holder = (await server.apiKeys.authenticate(key))!;
   const { loginLinks } = server;
   const link = await loginLinks.create(holder);
-  const entered = await form(`link=${link}`, { ...own, origin: server.url });
+  const entered = await form(`link=${link}`, { ...ownPage, origin: server.url });
   expect([entered.status, entered.headers.get("location")]).toEqual([303, "./"]);
   const cookie = entered.headers.getSetCookie()[0]!.split(";")[0]!;
-  expect((await call("GET", "/api/keys", { cookie, ...own })).status).toBe(200);
-  const again = await form(`link=${link}`, { ...own, origin: server.url });
+  expect((await call("GET", "/api/keys", { cookie, ...ownPage })).status).toBe(200);
+  const again = await form(`link=${link}`, { ...ownPage, origin: server.url });
   expect(again.status).toBe(401);
   expect(await again.text()).toMatch(/role="alert">This login link was used before or has expired/);
   const other = await loginLinks.create(holder);
@@ -38,7 +30,9 @@ test("a link logs in once, as its user, and then says so", async () => {
   const foreign = { "sec-fetch-site": "cross-site" };
   expect((await call("POST", "/login", foreign, { link: third })).status).toBe(403);
   for (const text of [third, `link:${third}`])
-    expect((await call("GET", "/api/keys", { cookie: `sandpiper_login=${text}`, ...own })).status).toBe(401);
+    expect((await call("GET", "/api/keys", { cookie: `sandpiper_login=${text}`, ...ownPage })).status).toBe(
+      401,
+    );
   expect((await server.call("GET", "/api/keys", { key: third })).status).toBe(401);
   expect((await call("POST", "/login", {}, { link: third })).status).toBe(200);
   for (const body of [{ link: 1 }, { link: "x".repeat(200) }])

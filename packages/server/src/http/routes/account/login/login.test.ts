@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { makeLoginRequests, ownPage } from "../../../../../test/support/login-requests.ts";
 import { echo, PreviewBench } from "../../../../../test/support/preview.ts";
 import {
   isFullState,
@@ -24,16 +25,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-const own = { "sec-fetch-site": "same-origin" };
-const call = (method: string, path: string, headers: Record<string, string> = {}, body?: unknown) =>
-  server.call(method, path, { key: null, headers, ...(body !== undefined && { body }) });
-const form = (text: string, headers: Record<string, string> = {}) =>
-  fetch(`${server.url}/login`, {
-    method: "POST",
-    redirect: "manual",
-    headers: { "content-type": "application/x-www-form-urlencoded", ...headers },
-    body: text,
-  });
+const { call, form } = makeLoginRequests(() => server);
 
 /** Logs in and returns the Cookie header. */
 async function logIn(with_ = key): Promise<string> {
@@ -109,21 +101,21 @@ test("the page loads nothing, has one known script, and its form logs a browser 
   const start = await call("GET", "/", { accept: "text/html" });
   expect(start.headers.get("content-security-policy")).not.toContain("script-src");
 
-  const entered = await form(`key=${key}`, { ...own, origin: server.url });
+  const entered = await form(`key=${key}`, { ...ownPage, origin: server.url });
   expect([entered.status, entered.headers.get("location")]).toEqual([303, "./"]);
   const cookie = entered.headers.getSetCookie()[0]!.split(";")[0]!;
   const welcome = await (await call("GET", "/login", { cookie })).text();
   expect(welcome).toMatch(/logged in as default\..*action="logout"/);
-  expect((await call("GET", "/api/keys", { cookie, ...own })).status).toBe(200);
+  expect((await call("GET", "/api/keys", { cookie, ...ownPage })).status).toBe(200);
 
   const left = await fetch(`${server.url}/logout`, {
     method: "POST",
     redirect: "manual",
-    headers: { "content-type": "application/x-www-form-urlencoded", cookie, ...own },
+    headers: { "content-type": "application/x-www-form-urlencoded", cookie, ...ownPage },
   });
   expect([left.status, left.headers.get("location")]).toEqual([303, "./"]);
   expect(left.headers.getSetCookie().every((text) => text.includes("Max-Age=0"))).toBe(true);
-  expect((await call("GET", "/api/keys", { cookie, ...own })).status).toBe(401);
+  expect((await call("GET", "/api/keys", { cookie, ...ownPage })).status).toBe(401);
 });
 
 test("a browser without a login gets the login on a page for people, and then that page", async () => {
@@ -138,7 +130,7 @@ test("a browser without a login gets the login on a page for people, and then th
 
   const next = encodeURIComponent(`${page}?a=1`);
   expect(await (await form(`key=wrong&next=${next}`)).text()).toContain(`value="${page}?a=1"`);
-  const entered = await form(`key=${key}&next=${next}`, { ...own, origin: server.url });
+  const entered = await form(`key=${key}&next=${next}`, { ...ownPage, origin: server.url });
   expect([entered.status, entered.headers.get("location")]).toEqual([303, `.${page}?a=1`]);
   const cookie = entered.headers.getSetCookie()[0]!.split(";")[0]!;
   expect(await (await call("GET", `/login?next=${next}`, { cookie })).text()).toContain(
@@ -159,7 +151,7 @@ test.each([
   'relative"><script>',
 ])("a login never leads to %j", async (text) => {
   const next = encodeURIComponent(text);
-  const entered = await form(`key=${key}&next=${next}`, own);
+  const entered = await form(`key=${key}&next=${next}`, ownPage);
   expect([entered.status, entered.headers.get("location")]).toEqual([303, "./"]);
   expect(await (await call("GET", `/login?next=${next}`)).text()).not.toMatch(/name="next"|"><script/);
 });
@@ -174,7 +166,7 @@ test("the start page tells a person what runs here and where to log in; programs
     /Sandpiper \d+\.\d+\.\d+.*<a href="login">Log in<\/a>.*<a href="docs">.*docs\/README\.md/,
   );
   const cookie = await logIn(readerKey);
-  const known = await (await call("GET", "/", { accept: "text/html", cookie, ...own })).text();
+  const known = await (await call("GET", "/", { accept: "text/html", cookie, ...ownPage })).text();
   expect(known).toMatch(/logged in as default\. The key is read-only\..*action="logout"/);
   for (const accept of ["*/*", "application/json"]) {
     const answer = await read(call("GET", "/", { accept }));
@@ -209,12 +201,12 @@ test("the cookie opens the API for the server's own pages, and for no other", as
   const port = new URL(server.url).port;
   const cases: [string, Record<string, string>, number][] = [
     ["GET", {}, 200],
-    ["GET", own, 200],
+    ["GET", ownPage, 200],
     ["GET", { "sec-fetch-site": "none" }, 200],
     ["GET", { origin: server.url }, 200],
-    ["POST", own, 201],
+    ["POST", ownPage, 201],
     // Behind a development proxy, the browser's own header counts.
-    ["POST", { ...own, origin: "http://localhost:5173" }, 201],
+    ["POST", { ...ownPage, origin: "http://localhost:5173" }, 201],
     ["POST", { "sec-fetch-site": "none" }, 201],
     ["POST", { origin: server.url }, 201],
     ["POST", {}, 403],
@@ -249,8 +241,10 @@ test("another site's page can neither log in nor out; a key in a header override
       expect((await call("POST", path, { cookie, ...headers }, { key })).status).toBe(403);
     }
   }
-  expect((await call("GET", "/api/keys", { cookie, ...own })).status).toBe(200);
-  expect((await call("GET", "/api/keys", { cookie, ...own, "x-session-api-key": "wrong" })).status).toBe(401);
+  expect((await call("GET", "/api/keys", { cookie, ...ownPage })).status).toBe(200);
+  expect((await call("GET", "/api/keys", { cookie, ...ownPage, "x-session-api-key": "wrong" })).status).toBe(
+    401,
+  );
   expect(
     (await call("POST", "/api/keys", { cookie, "x-session-api-key": key }, { name: "by header" })).status,
   ).toBe(201);
@@ -316,8 +310,8 @@ test("the cookie opens sockets only for the server's own pages; other pages need
 
 test("a read-only key logs in to read", async () => {
   const cookie = await logIn(readerKey);
-  expect((await call("GET", "/api/keys", { cookie, ...own })).status).toBe(200);
-  expect((await call("POST", "/api/keys", { cookie, ...own }, { name: "more" })).status).toBe(403);
+  expect((await call("GET", "/api/keys", { cookie, ...ownPage })).status).toBe(200);
+  expect((await call("POST", "/api/keys", { cookie, ...ownPage }, { name: "more" })).status).toBe(403);
 });
 
 test("wrong keys of an address are limited, with Retry-After, and never lock out the right ones", async () => {
